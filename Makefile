@@ -1,0 +1,47 @@
+# Makes its own environments; needs Python 3.11 or newer, a C++ compiler and make.
+PYTHON ?= python3
+SERVER := .venv
+MODEL := .venv-model
+export KFORGE_PYTHON := $(CURDIR)/$(MODEL)/bin/python
+export OMP_WAIT_POLICY := passive
+
+.PHONY: setup demo test test-server test-runtime lint format bench clean
+
+setup: $(SERVER)/.ready $(MODEL)/.ready
+
+$(SERVER)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SERVER)
+	$(SERVER)/bin/python -m pip install -q -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(MODEL)/.ready: constraints.txt
+	$(PYTHON) -m venv $(MODEL)
+	$(MODEL)/bin/python -m pip install -q -c constraints.txt torch transformers pytest pytest-timeout hypothesis
+	touch $@
+
+demo: setup
+	$(SERVER)/bin/kforge-mcp demo
+
+test: setup test-runtime test-server
+
+test-runtime: setup
+	$(MODEL)/bin/python -m pytest tests/runtime
+
+test-server: setup
+	$(SERVER)/bin/python -m pytest tests --ignore=tests/runtime
+
+lint: setup
+	$(SERVER)/bin/ruff check .
+	$(SERVER)/bin/ruff format --check .
+	$(SERVER)/bin/lint-imports
+	$(SERVER)/bin/pyright
+
+format: setup
+	$(SERVER)/bin/ruff check --fix .
+	$(SERVER)/bin/ruff format .
+
+bench: setup
+	for file in benchmarks/bench_*.py; do $(SERVER)/bin/python $$file || exit; done
+
+clean:
+	rm -rf $(SERVER) $(MODEL) .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,1 @@
+"""The nouns of the project as immutable pydantic models, one file each."""

@@ -1,0 +1,49 @@
+"""An operator card: one operator family of a project."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kforge_mcp.records.base import Record
+from kforge_mcp.records.variant import Variant
+
+Level = Literal["torch", "function", "module"]
+
+
+class OperatorCard(Record):
+    """A torch operator, a Python function of the model's code, or a module class, with its variants."""
+
+    card_id: str
+    project_id: str
+    level: Level
+    name: str
+    """As a person says it: `LlamaRMSNorm`, `apply_rotary_pos_emb`, `torch.nn.functional.softmax`."""
+    qualified_name: str
+    """`module.path:Name`, importable in the model interpreter."""
+    eligible: bool
+    reason: str = ""
+    """Why it is not eligible, or what to know about it."""
+    calls: int
+    """Calls in one run of the workload, over all variants."""
+    eager_us: float
+    """Eager time of all its calls in one run of the workload, microseconds."""
+    share: float
+    """Part of the workload's time, 0 to 1, contained cards included."""
+    gain_ceiling: float
+    """Largest factor by which the whole workload could get faster from this card alone."""
+    worth_it: bool
+    parents: list[str] = Field(default_factory=list)
+    """Names of the cards whose calls contain this one's."""
+    children: list[str] = Field(default_factory=list)
+    variants: list[Variant]
+    reference: dict[str, Any] = Field(default_factory=dict)
+    """How the runtime rebuilds eager: see `runtime/reference.py`; read by the runtime only."""
+    reference_source: str = ""
+    """The Python text of the operator, for whoever writes a candidate."""
+    source_location: str = ""
+    patch_sites: list[str] = Field(default_factory=list)
+    """`module.path:attribute` of every place that holds the function (function and torch cards)."""
+    weak_oracle: str = ""
+    """Set when inputs cannot tell a wrong kernel from a right one; nothing is claimed on such a card."""

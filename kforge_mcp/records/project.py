@@ -1,0 +1,72 @@
+"""A captured workload and where it runs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from kforge_mcp.records.base import Moment, Record
+
+Target = Literal["cpu", "cuda"]
+
+
+class Interpreter(Record):
+    """The Python that has torch and the model's dependencies."""
+
+    executable: str
+    found_by: str
+    """`python argument`, `KFORGE_PYTHON`, `nearest .venv`, `VIRTUAL_ENV`, `CONDA_PREFIX` or `server`."""
+    python_version: str
+    torch_version: str
+    cuda_version: str = ""
+
+
+class Ceilings(Record):
+    """Measured limits of the device, for speed-of-light times."""
+
+    bandwidth_gbs: dict[int, float]
+    """GB/s (1e9 bytes, read plus write) of a copy, by working set in bytes."""
+    gflops: dict[str, float]
+    """1e9 floating point operations a second of a matrix product, by dtype."""
+
+    def bandwidth(self, working_set: int) -> float:
+        """Best bandwidth in GB/s that a working set of this many bytes may reach: the fastest cache level that
+        could hold half of it."""
+        sizes = sorted(self.bandwidth_gbs)
+        fitting = [self.bandwidth_gbs[size] for size in sizes if size >= working_set // 2]
+        return max(fitting) if fitting else self.bandwidth_gbs[sizes[-1]]
+
+
+class DeviceInfo(Record):
+    """The device a workload was captured on."""
+
+    target: Target
+    name: str
+    uuid: str = ""
+    threads: int = 0
+    """Threads that eager used (cpu)."""
+    cpu_capability: str = ""
+    memory_bytes: int = 0
+    ceilings: Ceilings | None = None
+
+
+class Project(Record):
+    """One captured workload: model, sample calls, device and model interpreter."""
+
+    project_id: str
+    name: str
+    entry: str
+    entry_path: str
+    """The resolved path behind `entry`."""
+    project_dir: str
+    target: Target
+    interpreter: Interpreter
+    device: DeviceInfo
+    workload_us: float
+    """Median wall time of one run of the workload in eager mode, microseconds."""
+    workload_calls: int = 1
+    backend_flags: dict[str, bool | int | str] = Field(default_factory=dict)
+    created_at: Moment
+    log: str = ""
+    """Blob with what the model's code printed during capture."""

@@ -1,0 +1,83 @@
+"""Tensors as specifications and bytes. A specification is the JSON of the control plane's `TensorSpec`."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+
+DTYPES: dict[str, torch.dtype] = {
+    "fp64": torch.float64,
+    "fp32": torch.float32,
+    "fp16": torch.float16,
+    "bf16": torch.bfloat16,
+    "fp8_e4m3": torch.float8_e4m3fn,
+    "fp8_e5m2": torch.float8_e5m2,
+    "int64": torch.int64,
+    "int32": torch.int32,
+    "int16": torch.int16,
+    "int8": torch.int8,
+    "uint8": torch.uint8,
+    "bool": torch.bool,
+    "complex64": torch.complex64,
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def extent(tensor: torch.Tensor) -> int:
+    """Elements from the first to one past the last, gaps included."""
+    if tensor.numel() == 0:
+        return 0
+    return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def specification(tensor: torch.Tensor, storage_ids: dict[int, int] | None = None) -> dict[str, Any]:
+    """The layout of a tensor, without sample and recipe. `storage_ids` numbers storages across one call.
+
+    Raises `KeyError` for a dtype without a name here.
+    """
+    ids = {} if storage_ids is None else storage_ids
+    address = tensor.untyped_storage().data_ptr()
+    return {
+        "dtype": NAMES[tensor.dtype],
+        "shape": list(tensor.shape),
+        "stride": list(tensor.stride()),
+        "storage_offset": tensor.storage_offset(),
+        "device": str(tensor.device),
+        "alignment": tensor.data_ptr() % 64,
+        "storage_id": ids.setdefault(address, len(ids)),
+    }
+
+
+def to_bytes(tensor: torch.Tensor) -> bytes:
+    """The bytes from the first to the last element, gaps included."""
+    count = extent(tensor)
+    if count == 0:
+        return b""
+    flat = tensor.detach().as_strided((count,), (1,), tensor.storage_offset()).cpu().contiguous()
+    return ctypes.string_at(flat.data_ptr(), count * flat.element_size())
+
+
+def allocate(spec: dict[str, Any]) -> torch.Tensor:
+    """An uninitialised CPU tensor with the layout and the address modulo 64 that `spec` states."""
+    dtype = DTYPES[spec["dtype"]]
+    shape, stride = spec["shape"], spec["stride"]
+    count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
+    size = torch.empty((), dtype=dtype).element_size()
+    raw = torch.empty(count * size + 128, dtype=torch.uint8)
+    start = (spec.get("alignment", 0) - raw.data_ptr()) % 64
+    flat = raw[start : start + count * size].view(dtype)
+    return flat.as_strided(shape, stride, flat.storage_offset())
+
+
+def fill(tensor: torch.Tensor, data: bytes) -> torch.Tensor:
+    """Copy bytes as `to_bytes` made them into a CPU tensor of the same layout, and return it."""
+    if data:
+        ctypes.memmove(tensor.data_ptr(), data, len(data))
+    return tensor
+
+
+def from_bytes(spec: dict[str, Any], data: bytes) -> torch.Tensor:
+    """A CPU tensor with the layout of `spec` and the values that `to_bytes` saved."""
+    return fill(allocate(spec), data)

@@ -1,0 +1,114 @@
+"""Python values of a call as JSON trees around a flat list of tensors, and back.
+
+A tree is one of `{"v": scalar}`, `{"f": "inf"}`, `{"t": index}`, `{"list" | "tuple" | "size": [tree]}`,
+`{"dict": [[tree, tree]]}`, `{"dtype" | "device" | "torch": name}`, `{"slice": [tree]}`, `{"ellipsis": true}`,
+`{"object": "module:Class", "fields": {name: tree}}` for dataclasses and named tuples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+from typing import Any
+
+import torch
+
+from .tensors import DTYPES, NAMES
+
+Tree = dict[str, Any]
+
+
+class Unencodable(Exception):
+    """A value that has no place in a tree; the message names its type."""
+
+
+def encode(value: Any, tensors: list[torch.Tensor]) -> Tree:
+    """The tree of a value; its tensors are appended to `tensors`, the same object once. Raises `Unencodable`."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return {"v": value}
+    if isinstance(value, float):
+        return {"v": value} if math.isfinite(value) else {"f": str(value)}
+    if isinstance(value, torch.Tensor):
+        return _encode_tensor(value, tensors)
+    if isinstance(value, torch.Size):
+        return {"size": [encode(item, tensors) for item in value]}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return _encode_object(value, {name: getattr(value, name) for name in value._fields}, tensors)
+    if type(value) in (list, tuple):
+        return {type(value).__name__: [encode(item, tensors) for item in value]}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return _encode_object(value, fields, tensors)
+    if type(value) is dict:
+        return {"dict": [[encode(key, tensors), encode(item, tensors)] for key, item in value.items()]}
+    if isinstance(value, torch.dtype) and value in NAMES:
+        return {"dtype": NAMES[value]}
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    if isinstance(value, (torch.memory_format, torch.layout)):
+        return {"torch": str(value).removeprefix("torch.")}
+    if isinstance(value, slice):
+        return {"slice": [encode(part, tensors) for part in (value.start, value.stop, value.step)]}
+    if value is Ellipsis:
+        return {"ellipsis": True}
+    raise Unencodable(f"a value of type {type(value).__module__}.{type(value).__qualname__}")
+
+
+def _encode_tensor(value: torch.Tensor, tensors: list[torch.Tensor]) -> Tree:
+    if type(value) not in (torch.Tensor, torch.nn.Parameter):
+        raise Unencodable(f"a tensor subclass {type(value).__module__}.{type(value).__qualname__}")
+    if value.layout is not torch.strided or value.dtype not in NAMES:
+        raise Unencodable(f"a tensor of layout {value.layout} and dtype {value.dtype}")
+    for index, known in enumerate(tensors):
+        if known is value:
+            return {"t": index}
+    tensors.append(value)
+    return {"t": len(tensors) - 1}
+
+
+def _encode_object(value: Any, fields: dict[str, Any], tensors: list[torch.Tensor]) -> Tree:
+    kind = type(value)
+    trees = {name: encode(item, tensors) for name, item in fields.items()}
+    return {"object": f"{kind.__module__}:{kind.__qualname__}", "fields": trees}
+
+
+def decode(tree: Tree, tensors: list[torch.Tensor]) -> Any:
+    """The value of a tree, its tensors taken from `tensors`."""
+    ((kind, body),) = ((key, item) for key, item in tree.items() if key != "fields")
+    if kind == "t":
+        return tensors[body]
+    if kind == "v":
+        return body
+    if kind == "f":
+        return float(body)
+    if kind == "list":
+        return [decode(item, tensors) for item in body]
+    if kind == "tuple":
+        return tuple(decode(item, tensors) for item in body)
+    if kind == "size":
+        return torch.Size([decode(item, tensors) for item in body])
+    if kind == "dict":
+        return {decode(key, tensors): decode(item, tensors) for key, item in body}
+    if kind == "dtype":
+        return DTYPES[body]
+    if kind == "device":
+        return torch.device(body)
+    if kind == "torch":
+        return getattr(torch, body)
+    if kind == "slice":
+        return slice(*(decode(part, tensors) for part in body))
+    if kind == "ellipsis":
+        return Ellipsis
+    module, name = body.split(":")
+    target: Any = importlib.import_module(module)
+    for part in name.split("."):
+        target = getattr(target, part)
+    return target(**{name: decode(item, tensors) for name, item in tree["fields"].items()})
+
+
+def flatten(value: Any) -> list[torch.Tensor]:
+    """The tensors of a result in the order of `encode`, the same object once. Raises `Unencodable`."""
+    tensors: list[torch.Tensor] = []
+    encode(value, tensors)
+    return tensors
