@@ -1,0 +1,1 @@
+"""The candidate file: metadata block, steps, size expressions, tunables, and what they bind to."""

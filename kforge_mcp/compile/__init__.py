@@ -1,0 +1,1 @@
+"""From a plan to checked binaries: source injection, toolchain, cache, diagnostics."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def places(python: str, entry: Path | None, environment: Mapping[str, str]) -> I
         return
     if environment.get("KFORGE_PYTHON"):
         yield "KFORGE_PYTHON", environment["KFORGE_PYTHON"]
-    for folder in entry.parents if entry else ():
+    for folder in (entry, *entry.parents) if entry else ():
         if (folder / ".venv" / "bin" / "python").exists():
             yield "nearest .venv", str(folder / ".venv" / "bin" / "python")
             break
@@ -37,19 +37,28 @@ def places(python: str, entry: Path | None, environment: Mapping[str, str]) -> I
     yield "server", sys.executable
 
 
-def find_interpreter(python: str, entry: Path | None, environment: Mapping[str, str] | None = None) -> Interpreter:
-    """The first Python in `places` that can import torch.
+def find_interpreter(
+    python: str,
+    entry: Path | None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    folder: str | Path = "",
+) -> Interpreter:
+    """The first Python in `places` that can import torch, as an absolute path.
 
-    Raises `InterpreterError` if none can, or if the one found has a torch older than 2.10.
+    `entry` is the absolute path of the model's file; `environment` (default: this process's) is searched and is what
+    the interpreter runs in; relative paths start at `folder`. Raises `InterpreterError` if none can, or if the first
+    that can has a torch older than 2.10.
     """
+    variables = os.environ if environment is None else environment
     tried: list[str] = []
-    for found_by, executable in places(python, entry, os.environ if environment is None else environment):
-        path = shutil.which(executable)
+    for found_by, executable in places(python, entry, variables):
+        path = _program(executable, variables, folder)
         if path is None:
             tried.append(f"{executable} ({found_by}): no such program")
             continue
         try:
-            answer = _describe(path, Path(path).stat().st_mtime_ns)
+            answer = _describe(path, variables)
         except RuntimeFailure as failure:
             tried.append(f"{path} ({found_by}): {failure}")
             continue
@@ -62,6 +71,14 @@ def find_interpreter(python: str, entry: Path | None, environment: Mapping[str, 
     )
 
 
+def _program(executable: str, environment: Mapping[str, str], folder: str | Path) -> str | None:
+    """The absolute path of a program; links are kept, since a virtual environment's Python is one."""
+    named = os.path.expanduser(executable)
+    if os.path.dirname(named):
+        named = os.path.abspath(os.path.join(folder, named))
+    return shutil.which(named, path=environment.get("PATH"))
+
+
 def _require_torch(interpreter: Interpreter) -> None:
     release = interpreter.torch_version.split("+")[0].split(".")
     if tuple(int("".join(filter(str.isdigit, part)) or 0) for part in release[:2]) < MINIMUM_TORCH:
@@ -72,7 +89,14 @@ def _require_torch(interpreter: Interpreter) -> None:
         )
 
 
-@functools.lru_cache(maxsize=32)
-def _describe(executable: str, modified_ns: int) -> dict[str, str]:
-    with RuntimeProcess(executable) as process:
-        return process.call("describe", {}, timeout_s=_DESCRIBE_TIMEOUT_S)
+def _describe(executable: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the interpreter says of itself. Not remembered: torch may be installed or upgraded at any time."""
+    with tempfile.TemporaryDirectory(prefix="kforge-") as folder:
+        log = Path(folder) / "log"
+        try:
+            with RuntimeProcess(executable, environment=environment, log=log) as process:
+                return process.call("describe", {}, timeout_s=_DESCRIBE_TIMEOUT_S)
+        except RuntimeFailure as failure:
+            printed = log.read_text(errors="replace").split("\n") if log.exists() else []
+            words = next((line.strip() for line in reversed(printed) if line.strip()), "")
+            raise RuntimeFailure(failure.kind, f"{failure} ({words[:300]})" if words else str(failure)) from failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -19,6 +20,9 @@ from kforge_mcp.runtime import framing
 
 RUNTIME_MAIN = Path(framing.__file__).with_name("__main__.py")
 _TICK_S = 0.2
+_LAST_TICK_S = 0.01
+_LAST_WORDS_S = 1.0
+"""How long a process that closed its socket may take to exit by itself, so that its own exit status is reported."""
 
 # Linux kills a child with PR_SET_PDEATHSIG when the *thread* that forked it ends, so one lasting thread forks all.
 _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kforge-spawner")
@@ -26,12 +30,14 @@ _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kforge-spawner"
 
 def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     """Start a child in a session of its own, so that `kill_group` reaches all it forks."""
-    start = _spawner.submit(subprocess.Popen, list(command), start_new_session=True, **options)
+    start = _spawner.submit(subprocess.Popen[bytes], list(command), start_new_session=True, **options)
     return start.result()
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a child started by `spawn` with everything in its process group, and reap it."""
+    """Kill a child started by `spawn` with everything in its process group, and reap it; safe to repeat."""
+    if process.returncode is not None:
+        return
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -39,10 +45,31 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the child ended, without reaping it: its id, and so its group's, stays taken until `kill_group`."""
+    if process.returncode is not None:
+        return True
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def how_it_ended(returncode: int) -> str:
+    """An exit status for people: `signal SIGSEGV` or `exit status 1`."""
+    if returncode >= 0:
+        return f"exit status {returncode}"
+    try:
+        return f"signal {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"signal {-returncode}"
+
+
 class RuntimeProcess:
     """A process of the model interpreter that runs `kforge_mcp/runtime`, spoken to in framed JSON.
 
-    Its printed output goes to `log`. Use as a context manager; leaving it kills the whole process group.
+    Its printed output goes to `log`. Use as a context manager; leaving it kills the whole process group. `cancelled`
+    is asked during every call.
     """
 
     def __init__(
@@ -52,11 +79,14 @@ class RuntimeProcess:
         cwd: str | Path | None = None,
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
+        cancelled: Callable[[], bool] | None = None,
     ) -> None:
         ours, theirs = socket.socketpair()
         self.log = log
-        output: IO[bytes] | int = log.open("ab") if log else subprocess.DEVNULL
+        self._cancelled = cancelled
+        output: IO[bytes] | int = subprocess.DEVNULL
         try:
+            output = log.open("ab") if log else subprocess.DEVNULL
             self.process = spawn(
                 [executable, "-u", str(RUNTIME_MAIN), "--fd", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -86,7 +116,8 @@ class RuntimeProcess:
 
     @property
     def alive(self) -> bool:
-        return self.process.poll() is None
+        """Whether the process runs."""
+        return not has_ended(self.process)
 
     def close(self) -> None:
         """Kill the process group and release the socket; safe to call twice."""
@@ -105,17 +136,21 @@ class RuntimeProcess:
         """Send one request and return its result; events go to `on_event` as they come.
 
         Raises `RuntimeFailure` for an error answer, a crash or the end of the time, `JobCancelled` when
-        `cancelled` turns true. After a failure other than an error answer the process is killed.
+        `cancelled` (or the process's own) turns true. After a failure other than an error answer the process is killed.
         """
         self._number += 1
         deadline = time.monotonic() + timeout_s
+        stop = cancelled or self._cancelled
         try:
+            self._sock.settimeout(timeout_s)
             framing.send_frame(self._sock, {"id": self._number, "op": operation, "payload": payload})
             while True:
-                self._wait(operation, deadline, timeout_s, cancelled)
+                self._wait(operation, deadline, timeout_s, stop)
                 message = framing.receive_frame(self._sock)
                 if message is None:
-                    raise self._crash(operation)
+                    raise self._crash(operation, stop)
+                if message.get("id") != self._number:
+                    continue
                 if "event" in message:
                     if on_event:
                         on_event(message["event"])
@@ -125,23 +160,34 @@ class RuntimeProcess:
                     raise RuntimeFailure(error["kind"], error["message"], trace=error["trace"], log=log)
                 else:
                     return message["result"]
-        except (OSError, framing.FrameError) as error:
-            raise self._crash(operation) from error
+        except TimeoutError as error:
+            raise self._timeout(operation, timeout_s) from error
+        except (OSError, framing.FrameError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise self._crash(operation, stop) from error
 
-    def _wait(
-        self, operation: str, deadline: float, timeout_s: float, cancelled: Callable[[], bool] | None
-    ) -> None:
-        while not select.select([self._sock], [], [], _TICK_S)[0]:
+    def _wait(self, operation: str, deadline: float, timeout_s: float, cancelled: Callable[[], bool] | None) -> None:
+        """Return when a message has begun to arrive; the rest of it may take what is left of the time."""
+        while True:
             if cancelled and cancelled():
                 self.close()
                 raise JobCancelled(f"{operation} was cancelled")
-            if time.monotonic() > deadline:
-                self.close()
-                message = f"{operation} did not end within {timeout_s:g} s"
-                raise RuntimeFailure("timed_out", message, log=str(self.log or ""))
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._timeout(operation, timeout_s)
+            if select.select([self._sock], [], [], min(left, _TICK_S))[0]:
+                self._sock.settimeout(max(left, _TICK_S))
+                return
 
-    def _crash(self, operation: str) -> RuntimeFailure:
+    def _timeout(self, operation: str, timeout_s: float) -> RuntimeFailure:
+        self.close()
+        return RuntimeFailure("timed_out", f"{operation} did not end within {timeout_s:g} s", log=str(self.log or ""))
+
+    def _crash(self, operation: str, cancelled: Callable[[], bool] | None) -> Exception:
+        patience = time.monotonic() + _LAST_WORDS_S
+        while not (ended := has_ended(self.process)) and time.monotonic() < patience:
+            time.sleep(_LAST_TICK_S)
         kill_group(self.process)
-        code = self.process.returncode
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-        return RuntimeFailure("crashed", f"the process running {operation} ended with {how}", log=str(self.log or ""))
+        how = f"ended with {how_it_ended(self.process.returncode)}" if ended else "broke the protocol and was killed"
+        if cancelled and cancelled():
+            return JobCancelled(f"{operation} was cancelled")
+        return RuntimeFailure("crashed", f"the process running {operation} {how}", log=str(self.log or ""))

@@ -1,0 +1,1 @@
+"""Parametrised starting kernels per operator family."""

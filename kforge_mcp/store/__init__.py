@@ -1,0 +1,1 @@
+"""Records in SQLite, everything large in content-addressed blobs."""

@@ -1,0 +1,98 @@
+"""Operator cards from what the two passes report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kforge_mcp.capture.ceilings import matrix_dtype, speed_of_light_us
+from kforge_mcp.capture.times import CardTimes, WorkloadTimes, gain_ceiling
+from kforge_mcp.records.base import new_id
+from kforge_mcp.records.card import OperatorCard
+from kforge_mcp.records.project import Ceilings
+from kforge_mcp.records.tensor import TensorSpec
+from kforge_mcp.records.variant import Variant
+
+WORTH_IT = 1.002
+"""Below this ceiling the whole workload cannot get measurably faster from the card."""
+_REASONS_SHOWN = 2
+
+
+def build_cards(
+    project_id: str, sampled: dict[str, Any], times: WorkloadTimes, ceilings: Ceilings
+) -> list[OperatorCard]:
+    """The cards of a project, in the order in which the workload first calls them."""
+    names = {draft["label"]: draft["name"] for draft in sampled["cards"]}
+    return [_card(project_id, draft, times.cards[draft["label"]], ceilings, names) for draft in sampled["cards"]]
+
+
+def observed_rates(sampled: dict[str, Any], times: WorkloadTimes) -> dict[str, float]:
+    """The best matrix rate, 1e9 operations a second by dtype, that eager itself reached in the workload."""
+    best: dict[str, float] = {}
+    for draft in sampled["cards"]:
+        for part in draft["variants"]:
+            eager_us = times.cards[draft["label"]].variant_us[part["key"]]
+            dtype = matrix_dtype([TensorSpec(**spec) for spec in [*part["tensors"], *part["outputs"]]])
+            if eager_us > 0:
+                best[dtype] = max(best.get(dtype, 0.0), part["flops"] / (eager_us * 1e3))
+    return best
+
+
+def _card(
+    project_id: str, draft: dict[str, Any], times: CardTimes, ceilings: Ceilings, names: dict[str, str]
+) -> OperatorCard:
+    variants = [_variant(part, times, ceilings) for part in draft["variants"]]
+    keys = [part["key"] for part in draft["variants"]]
+    parts = [
+        (times.variant_share[key], variant.speed_of_light_us, variant.eager_us)
+        for key, variant in zip(keys, variants, strict=True)
+    ]
+    ceiling = gain_ceiling(parts)
+    return OperatorCard(
+        card_id=new_id("card"),
+        project_id=project_id,
+        level=draft["level"],
+        name=draft["name"],
+        qualified_name=draft["qualified_name"],
+        eligible=bool(variants),
+        reason=reason_text(draft["refused"], bool(variants)),
+        calls=times.calls,
+        eager_us=times.eager_us,
+        share=times.share,
+        gain_ceiling=ceiling,
+        worth_it=bool(variants) and ceiling >= WORTH_IT,
+        parents=_named(draft["parents"], names),
+        children=_named(draft["children"], names),
+        variants=variants,
+        reference=draft["reference"],
+        reference_source=draft["reference_source"],
+        source_location=draft["source_location"],
+        patch_sites=draft["patch_sites"],
+    )
+
+
+def _named(labels: list[str], names: dict[str, str]) -> list[str]:
+    return sorted({names[label] for label in labels if label in names})
+
+
+def _variant(part: dict[str, Any], times: CardTimes, ceilings: Ceilings) -> Variant:
+    key = part["key"]
+    fields = {name: value for name, value in part.items() if name != "key"}
+    variant = Variant(
+        variant_id=new_id("var"), calls=times.variant_calls[key], eager_us=times.variant_us[key], **fields
+    )
+    dtype = matrix_dtype([*variant.tensors, *variant.outputs])
+    light_us = speed_of_light_us(ceilings, variant.unique_bytes, variant.flops, dtype)
+    return variant.model_copy(update={"speed_of_light_us": light_us})
+
+
+def reason_text(refused: dict[str, int], is_eligible: bool) -> str:
+    """Why calls are left to eager, most frequent reason first; empty if none is."""
+    if not refused:
+        return ""
+    ordered = sorted(refused.items(), key=lambda item: -item[1])
+    shown = "; ".join(reason for reason, _ in ordered[:_REASONS_SHOWN])
+    if len(ordered) > _REASONS_SHOWN:
+        shown += f"; and {len(ordered) - _REASONS_SHOWN} more reasons"
+    if not is_eligible:
+        return shown
+    return f"{sum(refused.values())} of its calls are left to eager: {shown}"

@@ -1,0 +1,163 @@
+"""The capture job: from an entry to a project with its cards in the workspace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kforge_mcp.capture.cards import build_cards, observed_rates
+from kforge_mcp.capture.ceilings import known_or_measured, raised
+from kforge_mcp.capture.entries import Entry, resolve_entry
+from kforge_mcp.capture.listing import card_row, sort_cards
+from kforge_mcp.capture.times import merge_times
+from kforge_mcp.engine.context import JobContext
+from kforge_mcp.engine.interpreter import find_interpreter
+from kforge_mcp.errors import RuntimeFailure, UsageError
+from kforge_mcp.records.base import new_id, now
+from kforge_mcp.records.project import DeviceInfo, Interpreter, Project
+from kforge_mcp.store import cards as card_store
+from kforge_mcp.store import projects as project_store
+
+MAX_SAMPLE_BYTES = 1 << 30
+_TIMING_S = 8.0
+_CEILINGS_TIMEOUT_S = 120.0
+_TOP_CARDS = 10
+_LOG_TAIL = 1200
+
+
+def capture(
+    ctx: JobContext, *, entry: str, name: str, target: str, python: str, project_dir: str, timeout_s: float
+) -> dict[str, Any]:
+    """Capture a workload and return the result of `capture_model`.
+
+    Raises `UsageError` if the entry, the interpreter or the workload cannot be used, or time runs out.
+    """
+    environment = ctx.environment
+    bases = [project_dir, environment.get("CLAUDE_PROJECT_DIR", ""), ctx.job.cwd]
+    found = resolve_entry(entry, bases)
+    ctx.progress("looking for the model interpreter")
+    interpreter = find_interpreter(python, found.path, environment)
+    passes = _Passes(ctx, found, interpreter, project_dir or str(found.path.parent), target, timeout_s)
+    with ctx.device_lock("cpu"):
+        timing = passes.run("timing", {"budget_s": min(_TIMING_S, timeout_s / 6)}, 0.05, 0.4)
+        device = DeviceInfo(**timing["device"])
+        ceilings = known_or_measured(ctx.workspace, device, interpreter, lambda: passes.measure(device.threads))
+    sampled = passes.run(
+        "sampling", {"blob_root": str(ctx.workspace.blobs.root), "max_bytes": MAX_SAMPLE_BYTES}, 0.5, 0.95
+    )
+    times = merge_times(timing, sampled["calls"])
+    ceilings = raised(ceilings, observed_rates(sampled, times))
+    project = Project(
+        project_id=new_id("proj"),
+        name=name or found.path.stem,
+        entry=entry,
+        entry_path=str(found.path),
+        project_dir=passes.project_dir,
+        target=device.target,
+        interpreter=interpreter,
+        device=device.model_copy(update={"ceilings": ceilings}),
+        workload_us=times.workload_us,
+        backend_flags=timing["flags"],
+        workload_calls=timing["workload_calls"],
+        created_at=now(),
+        log=passes.keep_log(),
+    )
+    cards = build_cards(project.project_id, sampled, times, ceilings)
+    with ctx.workspace.transaction() as session:
+        project_store.save(session, project)
+        for card in cards:
+            card_store.save(session, card)
+    notes = [*sampled["notes"], *_timing_notes(timing, times.aligned)]
+    return {
+        "project_id": project.project_id,
+        "name": project.name,
+        "target": project.target,
+        "device": project.device.name,
+        "interpreter": interpreter.model_dump(mode="json"),
+        "entry": entry,
+        "entry_path": project.entry_path,
+        "workload_us": project.workload_us,
+        "cards": len(cards),
+        "top_cards": [card_row(card) for card in sort_cards(cards)[:_TOP_CARDS]],
+        "notes": notes,
+    }
+
+
+def _timing_notes(timing: dict[str, Any], aligned: bool) -> list[str]:
+    notes = []
+    if timing["differing"]:
+        notes.append(f"{timing['differing']} timed runs made other calls than the first and are left out")
+    if not aligned:
+        notes.append("the timing pass made other calls than the sampling pass: variants carry their card's mean time")
+    return notes
+
+
+class _Passes:
+    """Runs the passes, each in a process of its own, and explains what goes wrong in them."""
+
+    def __init__(
+        self, ctx: JobContext, entry: Entry, interpreter: Interpreter, project_dir: str, target: str, timeout_s: float
+    ) -> None:
+        self._ctx = ctx
+        self._entry = entry
+        self._interpreter = interpreter
+        self.project_dir = project_dir
+        self._target = target
+        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+        self._log = ctx.scratch() / "capture.log"
+
+    def run(self, which: str, extra: dict[str, Any], start: float, end: float) -> dict[str, Any]:
+        """One pass over the workload; progress goes from `start` to `end`."""
+        payload = {
+            "pass": which,
+            "entry": self._entry.text,
+            "project_dir": self.project_dir,
+            "target": self._target,
+            **extra,
+        }
+
+        def report(event: dict[str, Any]) -> None:
+            self._ctx.progress(event["message"], start + (end - start) * event.get("fraction", 0.0))
+
+        left_s = max(1.0, self._deadline - time.monotonic())
+        runtime = self._ctx.runtime(self._interpreter, cwd=self.project_dir, log=self._log)
+        with self._explained(which), runtime as process:
+            return process.call("capture", payload, timeout_s=left_s, on_event=report)
+
+    def measure(self, threads: int) -> dict[str, Any]:
+        """The ceilings of the device with this many threads."""
+        self._ctx.progress("measuring the device's ceilings", 0.4)
+        with self._ctx.runtime(self._interpreter, log=self._log) as process:
+            payload = {"target": "cpu", "threads": threads}
+            return process.call("ceilings", payload, timeout_s=_CEILINGS_TIMEOUT_S)
+
+    def keep_log(self) -> str:
+        """What the model's code printed, as a blob."""
+        return self._ctx.workspace.blobs.put_file(self._log) if self._log.exists() else ""
+
+    @contextmanager
+    def _explained(self, which: str) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeFailure as failure:
+            where = f"{self._entry.text} (run by {self._interpreter.executable})"
+            if failure.kind == "timed_out":
+                raise UsageError(
+                    f"capture of {where} did not end within {self._timeout_s:g} s; it was in the {which} pass. Raise "
+                    f"timeout_s, or make the workload smaller.{self._tail()}"
+                ) from failure
+            if failure.kind == "crashed":
+                raise UsageError(
+                    f"the model's process died during capture of {where}: {failure}. Run the entry's function in that "
+                    f"Python to see why.{self._tail()}"
+                ) from failure
+            if failure.kind in ("user_error", "contract"):
+                raise UsageError(f"capture of {where} failed: {failure}") from failure
+            raise
+
+    def _tail(self) -> str:
+        text = self._log.read_text(errors="replace").strip() if self._log.exists() else ""
+        return f"\nThe end of its output:\n{text[-_LOG_TAIL:]}" if text else ""

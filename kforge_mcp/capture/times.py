@@ -1,0 +1,90 @@
+"""The two passes brought together: how long the calls of each card and of each variant took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+
+@dataclass
+class CardTimes:
+    """Times of one card. `eager_us` and `share` count a call inside another call of the same card once."""
+
+    calls: int
+    eager_us: float
+    share: float
+    variant_us: dict[str, float] = field(default_factory=dict)
+    """Median time of one call, by variant key, microseconds."""
+    variant_calls: dict[str, int] = field(default_factory=dict)
+    variant_share: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class WorkloadTimes:
+    """Times of a workload; `workload_us` is the median plain run. `aligned` is False if the passes saw other calls."""
+
+    workload_us: float
+    aligned: bool
+    cards: dict[str, CardTimes]
+
+
+def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes:
+    """Assign the timing pass's durations to the variants of the sampling pass's `calls`.
+
+    Both passes run the same program, so their calls pair up in order. Where they do not, a variant gets the mean
+    of its card.
+    """
+    labels = [timing["labels"][label] for label, _ in timing["calls"]]
+    aligned = labels == [label for label, _, _ in calls]
+    outermost = _outermost(labels, [parent for _, parent in timing["calls"]])
+    runs, walls = timing["durations"], timing["observed_us"]
+    each_us = [median(column) for column in zip(*runs, strict=True)]
+    wall_us = median(walls)
+    places: dict[str, list[int]] = {}
+    for index, label in enumerate(labels):
+        places.setdefault(label, []).append(index)
+    keys: dict[str, list[tuple[str, int]]] = {}
+    for index, (label, key, _) in enumerate(calls):
+        keys.setdefault(label, []).append((key, index))
+    cards = {}
+    for label in dict.fromkeys([*places, *keys]):
+        indexes = places.get(label, [])
+        outer = [index for index in indexes if index in outermost]
+        totals = [sum(run[index] for index in outer) for run in runs]
+        card = CardTimes(
+            calls=len(indexes),
+            eager_us=median(totals),
+            share=min(1.0, median(total / wall for total, wall in zip(totals, walls, strict=True))),
+        )
+        cards[label] = card
+        mean_us = card.eager_us / len(outer) if outer else 0.0
+        for key in dict.fromkeys(key for key, _ in keys.get(label, []) if key):
+            own = [index for other, index in keys[label] if other == key]
+            card.variant_calls[key] = len(own)
+            card.variant_us[key] = median(each_us[index] for index in own) if aligned else mean_us
+            counted = [index for index in own if not aligned or index in outermost]
+            spent = sum(each_us[index] for index in counted) if aligned else mean_us * len(counted)
+            card.variant_share[key] = spent / wall_us
+    return WorkloadTimes(median(timing["plain_us"]), aligned, cards)
+
+
+def _outermost(labels: list[str], parents: list[int]) -> set[int]:
+    """The calls that are not inside another call of the same card."""
+    found = set()
+    above: list[frozenset[str]] = []
+    for index, (label, parent) in enumerate(zip(labels, parents, strict=True)):
+        enclosing = above[parent] | {labels[parent]} if parent >= 0 else frozenset()
+        above.append(enclosing)
+        if label not in enclosing:
+            found.add(index)
+    return found
+
+
+def gain_ceiling(parts: list[tuple[float, float, float]]) -> float:
+    """The largest factor by which a workload gets faster from one card alone: Amdahl's law at the speed of light.
+
+    `parts` holds `(share, speed_of_light_us, eager_us)` of each variant; a part below its speed of light counts 0.
+    """
+    saved = sum(share * max(0.0, 1.0 - light / eager) for share, light, eager in parts if eager > 0)
+    return 1.0 / max(1e-3, 1.0 - saved)

@@ -1,0 +1,104 @@
+"""What the rounds of an in-model acceptance say, and which kernels stay. Pure: raw times in, decisions out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from kforge_mcp.export.comparison import compare
+from kforge_mcp.records.package import Comparison, EndToEnd
+
+MODE = "eager"
+
+
+@dataclass(frozen=True)
+class InModel:
+    """Time in one card's calls during a run of the workload, and how many of its calls a kernel served."""
+
+    comparison: Comparison
+    calls: int
+    hits: int
+    misses: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """One acceptance of one staged package. `kernels` is by card name; `raw` is the runtime's answer."""
+
+    end_to_end: EndToEnd
+    kernels: dict[str, InModel]
+    raw: dict[str, Any]
+
+
+def read(raw: dict[str, Any], cards: list[str]) -> Acceptance:
+    """Verdicts from the rounds that the runtime answered with."""
+    runs = [item["runs"] for item in raw["rounds"]]
+    total = compare(
+        [run["without"]["total_us"] for run in runs],
+        [run["with"]["total_us"] for run in runs],
+        null=[(run["without"]["total_us"], run["without_again"]["total_us"]) for run in runs],
+    )
+    outputs = raw["outputs"]
+    kernels = {card: _kernel(raw, runs, card) for card in cards}
+    end_to_end = EndToEnd(
+        mode=MODE, comparison=total, outputs_equal=outputs["equal"], difference=outputs["difference"]
+    )
+    return Acceptance(end_to_end, kernels, raw)
+
+
+def _kernel(raw: dict[str, Any], runs: list[dict[str, Any]], card: str) -> InModel:
+    def clock(run: dict[str, Any], arrangement: str) -> float:
+        return run[arrangement]["cards"][card]["us"]
+
+    served = raw["served"].get(card, {"hits": 0, "misses": {}})
+    comparison = compare(
+        [clock(run, f"off:{card}") for run in runs],
+        [clock(run, "with") for run in runs],
+        null=[(clock(run, "with"), clock(run, "with_again")) for run in runs],
+    )
+    calls = round(median(run["with"]["cards"][card]["calls"] for run in runs))
+    return InModel(comparison, calls, served["hits"], served["misses"])
+
+
+def to_leave_out(found: Acceptance) -> dict[str, str]:
+    """Cards that must leave the package, by name, with the evidence; empty if it may be shipped as it is.
+
+    A kernel stays if the time in its card's calls inside the running model is faster; the package stays if the
+    outputs hold and the workload is not slower end to end. One cause is acted on at a time, the gravest first,
+    since each changes what the others were measured in.
+    """
+    if not found.end_to_end.outputs_equal:
+        return _blame_for_outputs(found)
+    idle = {name: kernel for name, kernel in found.kernels.items() if kernel.hits == 0}
+    if idle:
+        return {name: _idle_reason(kernel) for name, kernel in idle.items()}
+    helpless = {name: kernel for name, kernel in found.kernels.items() if kernel.comparison.verdict != "faster"}
+    if helpless:
+        return {name: "in the model: " + describe(kernel.comparison) for name, kernel in helpless.items()}
+    if found.end_to_end.comparison.verdict == "slower":
+        runs = [item["runs"] for item in found.raw["rounds"]]
+        without = {name: median(run[f"off:{name}"]["total_us"] for run in runs) for name in found.kernels}
+        worst = min(without, key=lambda name: without[name])
+        return {worst: "the workload was slower with the package: " + describe(found.end_to_end.comparison)}
+    return {}
+
+
+def _blame_for_outputs(found: Acceptance) -> dict[str, str]:
+    reason = f"the model's outputs differ beyond tolerance with it: {found.end_to_end.difference}"
+    guilty = found.raw["outputs"].get("equal_without", [])
+    return dict.fromkeys(guilty or found.kernels, reason)
+
+
+def _idle_reason(kernel: InModel) -> str:
+    if not kernel.misses:
+        return "no call of the workload reached it"
+    counted = ", ".join(f"{reason} {count}" for reason, count in sorted(kernel.misses.items()))
+    return f"no call of the workload passed its guards (misses: {counted})"
+
+
+def describe(comparison: Comparison) -> str:
+    """A comparison as a person reads it."""
+    word = comparison.verdict.replace("_", " ")
+    interval = f"{comparison.ci_low:.3f} to {comparison.ci_high:.3f}"
+    return f"{word}, {comparison.speedup:.3f} times ({interval}), {comparison.pairs} pairs"

@@ -1,0 +1,129 @@
+"""From the candidates that cards put forward to kernels with holdout figures: recompiled, measured again, bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kforge_mcp.candidate.plan import Plan, parse_plan
+from kforge_mcp.candidate.rejection import Rejected
+from kforge_mcp.compile.compiler import CompileFailed, compile_candidate
+from kforge_mcp.engine.context import JobContext
+from kforge_mcp.export.kernels import Kernel, NotPackaged, assemble
+from kforge_mcp.export.selection import Choice
+from kforge_mcp.judge.evaluate import Claim, HoldoutResult, holdout
+from kforge_mcp.records.package import PackagedKernel
+from kforge_mcp.records.project import Project
+from kforge_mcp.records.result import VariantVerdict
+
+_IDENTIFY_TIMEOUT_S = 300
+
+
+@dataclass
+class Evidence:
+    """Kernels that holdout showed to be faster, what was left out on the way, and the raw holdout figures."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    left_out: list[PackagedKernel] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+
+
+def gather(ctx: JobContext, project: Project, choices: list[Choice]) -> Evidence:
+    """Compile and measure again. What fails is left out with the reason; nothing is published but holdout figures."""
+    evidence = Evidence()
+    claims: list[Claim] = []
+    chosen: list[tuple[Choice, Claim]] = []
+    for choice in choices:
+        claim = _claim(ctx, choice)
+        if isinstance(claim, str):
+            evidence.left_out.append(left_out(choice, claim))
+        else:
+            claims.append(claim)
+            chosen.append((choice, claim))
+    if not claims:
+        return evidence
+    ctx.progress(f"holdout: measuring {len(claims)} candidates in fresh processes", 0.05)
+    results = {result.candidate_id: result for result in holdout(ctx, project, claims)}
+    for choice, claim in chosen:
+        result = results[claim.candidate_id]
+        evidence.samples.append(_sample(choice, result))
+        outcome = _kernel(claim, result)
+        if isinstance(outcome, NotPackaged):
+            evidence.left_out.append(left_out(choice, outcome.reason, result.joint, result.variants))
+        else:
+            evidence.kernels.append(outcome)
+    evidence.kernels = identify(ctx, project, evidence.kernels)
+    return evidence
+
+
+def left_out(
+    choice: Choice, reason: str, joint: VariantVerdict | None = None, variants: list[VariantVerdict] | None = None
+) -> PackagedKernel:
+    """The entry of a card that gets no kernel."""
+    return PackagedKernel(
+        card_id=choice.card.card_id,
+        card=choice.card.name,
+        level=choice.card.level,
+        candidate_id=choice.candidate.candidate_id,
+        included=False,
+        reason=reason,
+        calls=choice.card.calls,
+        share=choice.card.share,
+        holdout=joint,
+        variants=variants or [],
+    )
+
+
+def identify(ctx: JobContext, project: Project, kernels: list[Kernel]) -> list[Kernel]:
+    """Kernels with the digest of the source they stand for, so that attach knows a changed class or function."""
+    if not kernels:
+        return []
+    cards = [
+        {
+            "card_id": kernel.card.card_id,
+            "qualified_name": kernel.card.qualified_name,
+            "reference": kernel.card.reference,
+        }
+        for kernel in kernels
+    ]
+    with ctx.runtime(project.interpreter, cwd=project.project_dir or None) as process:
+        answer = process.call("accept", {"stage": "identify", "cards": cards}, timeout_s=_IDENTIFY_TIMEOUT_S)
+    return [replace(kernel, source_sha256=answer["digests"][kernel.card.card_id]) for kernel in kernels]
+
+
+def _claim(ctx: JobContext, choice: Choice) -> Claim | str:
+    card, candidate = choice.card, choice.candidate
+    plan = parse_plan(ctx.workspace.blobs.get(candidate.source).decode(), card, candidate.target)
+    if isinstance(plan, Rejected):
+        return f"its source is no longer accepted: {plan.message}"
+    config = candidate.benchmarked.config if candidate.benchmarked else {}
+    compiled = compile_candidate(ctx, plan, card, [config])
+    if isinstance(compiled, CompileFailed):
+        return f"it no longer compiles: {compiled.message}"
+    return Claim(card=card, plan=plan, compiled=compiled, config=config, candidate_id=candidate.candidate_id)
+
+
+def _kernel(claim: Claim, result: HoldoutResult) -> Kernel | NotPackaged:
+    if not result.passed:
+        return NotPackaged(f"holdout: {result.reason or 'no difference shown'}")
+    plan: Plan = claim.plan
+    return assemble(
+        claim.card,
+        plan,
+        claim.config,
+        claim.compiled.binaries,
+        candidate_id=claim.candidate_id,
+        holdout=result.joint,
+        verdicts=list(result.variants),
+    )
+
+
+def _sample(choice: Choice, result: HoldoutResult) -> dict[str, Any]:
+    return {
+        "card": choice.card.name,
+        "candidate_id": result.candidate_id,
+        "passed": result.passed,
+        "p_value": result.p_value,
+        "process_medians": result.process_medians,
+        "reason": result.reason,
+    }

@@ -1,0 +1,203 @@
+"""The capture operation: one pass over the user's workload, `timing` or `sampling`, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from . import blobs, flags
+from .capture_arguments import IneligibleError
+from .capture_drafts import CardDraft, VariantDraft
+from .capture_purity import fingerprints
+from .capture_replay import Budget, Prover
+from .capture_sampling import Recorder
+from .capture_source import reference_source, source_location
+from .capture_targets import Target, model_functions, observing
+from .capture_timing import time_workload
+from .entry import Workload, load_workload
+from .failures import Refusal
+from .reference import Reference
+
+Emit = Callable[[dict[str, Any]], None]
+
+
+def capture(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    """Run one pass. `payload`: `pass`, `entry`, `project_dir`, `target`, and `budget_s` or `blob_root`, `max_bytes`.
+
+    Raises `Refusal`: `user_error` where the user's code fails, `contract` where the workload cannot be captured.
+    """
+    _require_target(payload["target"])
+    emit({"message": "loading the workload"})
+    workload = load_workload(payload["entry"], payload["project_dir"])
+    _require_cpu(workload)
+    if payload["pass"] == "timing":
+        emit({"message": "timing"})
+        times = time_workload(workload, payload["budget_s"])
+        return {**times, "workload_calls": len(workload.calls), "device": _device(), "flags": flags.read()}
+    return _sample(workload, payload, emit)
+
+
+def _require_target(target: str) -> None:
+    if target == "cuda" and not torch.cuda.is_available():
+        missing = (
+            "this torch is built without CUDA"
+            if torch.version.cuda is None
+            else "torch.cuda.is_available() is False: no usable NVIDIA GPU or driver"
+        )
+        raise Refusal("contract", f"target_unavailable: target='cuda' was asked for, but {missing}")
+    if target == "cuda":
+        raise Refusal("contract", "target_unavailable: capture measures on the cpu only")
+
+
+def _require_cpu(workload: Workload) -> None:
+    tensors = [*workload.model.parameters(), *workload.model.buffers()]
+    tensors += [leaf for leaf in tree_leaves(workload.calls) if isinstance(leaf, torch.Tensor)]
+    devices = sorted({tensor.device.type for tensor in tensors} - {"cpu"})
+    if devices:
+        where = ", ".join(devices)
+        raise Refusal("contract", f"target_unavailable: the workload holds tensors on {where}; build it on the cpu")
+
+
+def _device() -> dict[str, Any]:
+    return {
+        "target": "cpu",
+        "name": _processor(),
+        "threads": torch.get_num_threads(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "memory_bytes": _memory_bytes(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _sample(workload: Workload, payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    functions = model_functions(workload.model)
+    plain = _result_digests(workload.run())
+    emit({"message": "recording calls"})
+    prover = Prover(Budget(payload["blob_root"], payload["max_bytes"]))
+    recorder = Recorder(prover)
+    with observing(workload.model, functions, recorder.around_call, recorder.around_function):
+        observed = _result_digests(workload.run())
+    notes = []
+    if plain != observed:
+        notes.append("two runs of the workload gave different results: it is not deterministic")
+    cards = [card for card in recorder.cards.values() if card.takes_tensors and card.gives_tensors]
+    for number, card in enumerate(cards):
+        emit({"message": f"replaying {card.target.name}", "fraction": number / max(len(cards), 1)})
+        _complete(card, workload, prover)
+    if prover.budget.refused_bytes:
+        notes.append(f"{prover.budget.refused_bytes} bytes of samples exceed max_bytes; recipes stand in for them")
+    return {
+        "cards": [_card(card, workload) for card in cards],
+        "calls": _calls(recorder, cards),
+        "notes": notes,
+    }
+
+
+def _result_digests(results: list[Any]) -> list[str]:
+    return fingerprints([leaf for leaf in tree_leaves(results) if isinstance(leaf, torch.Tensor)])
+
+
+def _complete(card: CardDraft, workload: Workload, prover: Prover) -> None:
+    for variant in card.variants.values():
+        if variant.reason:
+            continue
+        if variant.module is workload.model and card.children:
+            variant.reason = "is the whole model; see its parts"
+            continue
+        try:
+            if variant.pickle:
+                blobs.write(prover.budget.blob_root, variant.pickle)
+            prover.complete(variant, _reference(card.target, variant, workload, prover.budget.blob_root))
+        except IneligibleError as refusal:
+            variant.reason = str(refusal)
+        variant.module = None
+
+
+def _reference(target: Target, variant: VariantDraft, workload: Workload, blob_root: str) -> Reference:
+    if target.level == "function" and not _is_importable(target):
+        raise IneligibleError("cannot be imported by its name, so it cannot be rerun elsewhere")
+    return Reference(_reference_record(target, variant, workload), blob_root)
+
+
+def _is_importable(target: Target) -> bool:
+    return any(site.label == target.qualified_name for site in target.sites)
+
+
+def _reference_record(target: Target, variant: VariantDraft, workload: Workload) -> dict[str, Any]:
+    code = {
+        "imports": [{"name": workload.file.stem, "path": str(workload.file)}],
+        "sys_path": workload.search_path,
+        "flags": flags.read(),
+    }
+    module, _, name = target.qualified_name.partition(":")
+    if target.level == "function":
+        return {"kind": "function", "module": module, "qualname": name, **code}
+    return {"kind": "module", "module": module, "pickle": variant.pickle_digest, **code}
+
+
+def _card(card: CardDraft, workload: Workload) -> dict[str, Any]:
+    target = card.target
+    eligible = [variant for variant in card.variants.values() if not variant.reason]
+    return {
+        "label": target.label,
+        "level": target.level,
+        "name": target.name,
+        "qualified_name": target.qualified_name,
+        "parents": sorted(card.parents),
+        "children": sorted(card.children),
+        "refused": _refused_calls(card),
+        "variants": [_variant(variant) for variant in eligible],
+        "reference": _reference_record(target, eligible[0], workload) if eligible else {},
+        "reference_source": reference_source(target.subject),
+        "source_location": source_location(target.subject),
+        "patch_sites": sorted({site.label for site in target.sites if site.label}),
+    }
+
+
+def _refused_calls(card: CardDraft) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for key, count in card.calls.items():
+        reason = card.variants[key].reason
+        if reason:
+            counts[reason] = counts.get(reason, 0) + count
+    return counts
+
+
+def _variant(variant: VariantDraft) -> dict[str, Any]:
+    assert variant.output is not None
+    return {
+        "key": variant.key,
+        "tensors": variant.specs,
+        "arguments": variant.arguments,
+        "outputs": variant.output.specs,
+        "output_tree": variant.output.tree,
+        "call": variant.call(),
+        "flops": variant.flops,
+        "unique_bytes": variant.unique_bytes,
+    }
+
+
+def _calls(recorder: Recorder, cards: list[CardDraft]) -> list[list[Any]]:
+    """`[label, variant key or an empty string, index of the enclosing call or -1]` for each call in order."""
+    return [
+        [label, "" if recorder.cards[label].variants[key].reason else key, parent]
+        for label, key, parent in recorder.calls
+    ]

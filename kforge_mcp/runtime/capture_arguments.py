@@ -1,0 +1,171 @@
+"""The arguments of one call: what the operator is called with, as trees for eager and as names for a candidate."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .capture_constants import is_constant, read_constants
+from .capture_names import c_name
+from .tensors import NAMES
+from .values import Tree, Unencodable, encode
+
+
+class IneligibleError(Exception):
+    """A call that no card can stand for; the message completes the sentence `not eligible: it ...`."""
+
+
+@dataclass
+class BoundCall:
+    """A call in the encoding of `values.py`. The first `inputs` of `tensors` are passed, the rest are the module's."""
+
+    args: list[Tree]
+    kwargs: dict[str, Tree]
+    parameters: dict[str, int]
+    tensors: list[torch.Tensor]
+    inputs: int
+
+    def release_inputs(self) -> None:
+        """Let go of the activations, which would otherwise live as long as the capture."""
+        self.tensors = self.tensors[self.inputs :]
+
+    @property
+    def call(self) -> dict[str, Any]:
+        """The record's `call`, without the module's pickle."""
+        return {"args": self.args, "kwargs": self.kwargs, "parameters": self.parameters}
+
+
+def bind_call(module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundCall:
+    """Encode a call with the module's parameters and buffers. Raises `IneligibleError`."""
+    tensors: list[torch.Tensor] = []
+    arg_trees = [_encode(f"args[{index}]", value, tensors) for index, value in enumerate(args)]
+    kwarg_trees = {name: _encode(name, value, tensors) for name, value in kwargs.items()}
+    inputs = len(tensors)
+    positions = {id(tensor): index for index, tensor in enumerate(tensors)}
+    parameters = {}
+    for name, tensor in _state(module):
+        if id(tensor) not in positions:
+            _encode(f"self.{name}", tensor, [])
+            positions[id(tensor)] = len(tensors)
+            tensors.append(tensor)
+        parameters[name] = positions[id(tensor)]
+    return BoundCall(arg_trees, kwarg_trees, parameters, tensors, inputs)
+
+
+def _state(module: torch.nn.Module | None) -> Iterator[tuple[str, torch.Tensor]]:
+    if module is not None:
+        yield from module.named_parameters(remove_duplicate=False)
+        yield from module.named_buffers(remove_duplicate=False)
+
+
+def _encode(name: str, value: Any, tensors: list[torch.Tensor]) -> Tree:
+    try:
+        return encode(value, tensors)
+    except Unencodable as error:
+        raise IneligibleError(f"takes {error} as {name}") from error
+
+
+@functools.cache
+def _signature(function: Any) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def describe_arguments(
+    subject: Any, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any], bound: BoundCall
+) -> list[dict[str, Any]]:
+    """The named arguments of a call in their order on the card. Raises `IneligibleError`.
+
+    `subject` is the function, or the module's class. The result is the JSON of the control plane's `Argument`.
+    """
+    taken: set[str] = set()
+    positions = {id(tensor): index for index, tensor in enumerate(bound.tensors)}
+    arguments = [
+        _argument(c_name(name, taken), "input", path, value, positions)
+        for name, path, value in _passed(subject, module, args, kwargs)
+    ]
+    buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)} if module is not None else set()
+    seen: set[int] = set()
+    for path, index in bound.parameters.items():
+        if index not in seen:
+            seen.add(index)
+            role = "buffer" if path in buffers else "parameter"
+            name = c_name(path, taken)
+            arguments.append({"name": name, "kind": "tensor", "role": role, "tensors": [index], "path": f"self.{path}"})
+    absent = _absent_parameters(module)
+    for path in absent:
+        arguments.append({"name": c_name(path, taken), "kind": "none", "role": "parameter", "path": f"self.{path}"})
+    for path, value in read_constants(module) if module is not None else ():
+        arguments.append(_argument(c_name(path, taken), "constant", f"self.{path}", value, positions))
+    return arguments
+
+
+def _absent_parameters(module: torch.nn.Module | None) -> list[str]:
+    """Parameters and buffers registered as None: absent optional tensors, such as the bias of a linear layer."""
+    if module is None:
+        return []
+    return [
+        f"{prefix}.{name}" if prefix else name
+        for prefix, part in module.named_modules()
+        for name, value in [*part._parameters.items(), *part._buffers.items()]
+        if value is None
+    ]
+
+
+def _passed(
+    subject: Any, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[tuple[str, str, Any]]:
+    """`(name, path, value)` of every parameter of the signature, defaults filled in, `**kwargs` spread out."""
+    first = () if module is None else (module,)
+    try:
+        signature = _signature(subject if module is None else subject.forward)
+        given = signature.bind(*first, *args, **kwargs)
+    except (TypeError, ValueError) as error:
+        raise IneligibleError(f"has arguments that do not fit its signature ({error})") from error
+    explicit = set(given.arguments)
+    given.apply_defaults()
+    position = -len(first)
+    for name, parameter in signature.parameters.items():
+        value = given.arguments[name]
+        if position >= 0:
+            if parameter.kind is parameter.VAR_KEYWORD:
+                yield from ((key, f"kwargs.{key}", item) for key, item in value.items())
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                if value:
+                    yield name, f"args[{position}:]", value
+            elif name not in explicit:
+                yield name, f"default.{name}", value
+            elif name in kwargs:
+                yield name, f"kwargs.{name}", value
+            else:
+                yield name, f"args[{position}]", value
+        position += 1
+
+
+def _argument(name: str, role: str, path: str, value: Any, positions: dict[int, int]) -> dict[str, Any]:
+    base = {"name": name, "role": role, "path": path}
+    if value is None:
+        return {**base, "kind": "none"}
+    if isinstance(value, torch.Tensor):
+        return {**base, "kind": "tensor", "tensors": [positions[id(value)]]}
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, torch.Tensor) for item in value):
+        return {**base, "kind": "tensors", "tensors": [positions[id(item)] for item in value]}
+    if isinstance(value, (list, tuple)) and (not value or is_constant(value)):
+        return {**base, "kind": "constant", "role": "constant", "value": [_finite(name, item) for item in value]}
+    if isinstance(value, torch.dtype) and value in NAMES:
+        return {**base, "kind": "constant", "role": "constant", "value": NAMES[value]}
+    if isinstance(value, (torch.device, torch.memory_format, torch.layout)):
+        return {**base, "kind": "constant", "role": "constant", "value": str(value).removeprefix("torch.")}
+    if is_constant(value):
+        return {**base, "kind": "constant", "role": "constant", "value": _finite(name, value)}
+    raise IneligibleError(f"takes {name} as a {type(value).__name__} whose parts have no names of their own")
+
+
+def _finite(name: str, value: Any) -> Any:
+    if isinstance(value, float) and value - value != 0.0:
+        raise IneligibleError(f"takes {name} = {value}, which is no constant in C")
+    return value

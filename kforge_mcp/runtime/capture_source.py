@@ -1,0 +1,53 @@
+"""The Python text of an operator, for whoever writes a candidate."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+_MAXIMUM = 20_000
+
+
+def reference_source(subject: Any) -> str:
+    """The source of a function or class, followed by the functions of the same file that it calls."""
+    parts = []
+    for item in [subject, *_helpers(subject)]:
+        try:
+            parts.append(inspect.getsource(item if inspect.isclass(item) else inspect.unwrap(item)).rstrip())
+        except (OSError, TypeError):
+            continue
+    return "\n\n\n".join(parts)[:_MAXIMUM]
+
+
+def source_location(subject: Any) -> str:
+    """`path:line`, or an empty string where the source is not at hand."""
+    try:
+        plain = subject if inspect.isclass(subject) else inspect.unwrap(subject)
+        return f"{inspect.getsourcefile(plain)}:{inspect.getsourcelines(plain)[1]}"
+    except (OSError, TypeError):
+        return ""
+
+
+def _helpers(subject: Any) -> Iterator[FunctionType]:
+    function = inspect.unwrap(subject.forward if inspect.isclass(subject) else subject)
+    if not isinstance(function, FunctionType):
+        return
+    seen = {function.__name__}
+    waiting = list(_names(function.__code__))
+    while waiting:
+        name = waiting.pop(0)
+        helper = function.__globals__.get(name)
+        if name in seen or not isinstance(helper, FunctionType) or helper.__module__ != function.__module__:
+            continue
+        seen.add(name)
+        yield helper
+        waiting += _names(helper.__code__)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

@@ -1,0 +1,94 @@
+"""What eager does when it runs: operations counted under a dispatch mode, on a replay and never on the workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+
+_aten = torch.ops.aten
+_GATHERS = {_aten.embedding, _aten.index, _aten.index_select, _aten.gather, _aten.take, _aten.take_along_dim}
+_CPU_ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu
+
+
+@dataclass
+class Trace:
+    """`flops` of matrix products and attention; `input_bytes` of the given tensors that are read at least once."""
+
+    flops: int = 0
+    input_bytes: int = 0
+    value_dependent: str = ""
+    """The first operation whose output shape, or whose result on the host, depends on values."""
+
+
+class _Tracer(TorchDispatchMode):
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.trace = Trace()
+        self._read: dict[int, int] = {}
+        self._limits: dict[int, int] = {}
+        for tensor in tensors:
+            address = tensor.untyped_storage().data_ptr()
+            self._read[address] = 0
+            self._limits[address] = self._limits.get(address, 0) + unique_bytes(tensor)
+        self._seen: set[tuple[Any, ...]] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        packet = func._overloadpacket
+        if torch.Tag.dynamic_output_shape in func.tags or torch.Tag.data_dependent_output in func.tags:
+            self.trace.value_dependent = self.trace.value_dependent or str(packet)
+        self.trace.flops += _flops(packet, args, kwargs, result)
+        if not func.is_view:
+            self._touch(packet, (args, kwargs), result)
+        return result
+
+    def _touch(self, packet: Any, values: Any, result: Any) -> None:
+        """Count what an operation reads; a gather reads no more of its table than it gives."""
+        for tensor in tree_leaves(values):
+            if not isinstance(tensor, torch.Tensor) or tensor.untyped_storage().data_ptr() not in self._read:
+                continue
+            address = tensor.untyped_storage().data_ptr()
+            key = (address, tensor.storage_offset(), tensor.shape, tensor.stride())
+            if key in self._seen:
+                continue
+            size = unique_bytes(tensor)
+            if packet in _GATHERS and isinstance(result, torch.Tensor) and tensor.dtype == result.dtype:
+                size = min(size, unique_bytes(result))
+            else:
+                self._seen.add(key)
+            self._read[address] = min(self._limits[address], self._read[address] + size)
+
+    def finish(self) -> Trace:
+        """The trace with its totals."""
+        self.trace.input_bytes = sum(self._read.values())
+        return self.trace
+
+
+def _flops(packet: Any, args: Any, kwargs: Any, result: Any) -> int:
+    if packet in flop_registry:
+        return int(flop_registry[packet](*args, **kwargs, out_val=result))
+    if packet is _CPU_ATTENTION:
+        return int(sdpa_flop_count(args[0].shape, args[1].shape, args[2].shape))
+    return 0
+
+
+def unique_bytes(tensor: torch.Tensor) -> int:
+    """Bytes of a tensor's distinct elements: a stride of 0 repeats, it does not add."""
+    count = 1
+    for size, step in zip(tensor.shape, tensor.stride(), strict=True):
+        count *= size if step != 0 or size == 0 else 1
+    return count * tensor.element_size()
+
+
+def trace(run: Callable[[], Any], tensors: Sequence[torch.Tensor]) -> Trace:
+    """Run eager once under the dispatch mode. Raises what eager raises."""
+    with torch.no_grad(), _Tracer(tensors) as tracer:
+        run()
+    return tracer.finish()

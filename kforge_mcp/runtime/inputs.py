@@ -1,0 +1,207 @@
+"""Input values for the validity trials: the captured sample, fresh draws, and draws that stress a kernel.
+
+Stress is laid out in blocks: along one axis that inputs and outputs share, every block of rows is drawn in one
+style, so that errors of one style cannot hide behind another's magnitude.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import blobs
+from .recipes import draw as draw_recipe
+from .tensors import DTYPES, allocate, fill
+
+TRIALS = (
+    "captured sample",
+    "fresh inputs and parameters",
+    "mixed scales",
+    "constants, ties and extremes",
+    "infinities and NaN",
+)
+SHIFT = 10.0
+"""Mean of shifted values in their standard deviations: E[x^2] - E[x]^2 loses its digits, a plain sum does not."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the values of one block are made from ordinary ones; `spread` is their standard deviation."""
+
+    name: str
+    apply: Callable[[torch.Tensor, float, torch.Generator], torch.Tensor]
+
+
+def _scaled(scale: float, shift: float) -> Callable[[torch.Tensor, float, torch.Generator], torch.Tensor]:
+    return lambda values, spread, generator: values * scale + shift * spread
+
+
+def _constant_rows(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
+    """One small power of two per row: its mean is exact in any order of summation, or its error negligible."""
+    rows = values[..., :1]
+    signs = torch.randint(0, 2, rows.shape, generator=generator) * 2 - 1
+    return (signs * torch.exp2(-6.0 - torch.randint(0, 2, rows.shape, generator=generator))).expand_as(values)
+
+
+def _ties(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
+    """Small integers: many equal values, and exact results of linear operators."""
+    return torch.randint(-2, 3, values.shape, generator=generator)
+
+
+def _extremes(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
+    largest = min(1e4, torch.finfo(values.dtype).max ** 0.5 / 16)
+    outliers = torch.rand(values.shape, generator=generator) < 0.01
+    return values * (largest / 10) * torch.where(outliers, 10.0, 1.0)
+
+
+def _zeros(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
+    return torch.zeros_like(values)
+
+
+SCALES = (
+    Style("scale 1", _scaled(1.0, 0.0)),
+    Style("scale 1e-3", _scaled(1e-3, 0.0)),
+    Style("scale 1e3", _scaled(1e3, 0.0)),
+    Style("shifted mean", _scaled(1.0, SHIFT)),
+)
+"""The styles of timed inputs too: a kernel cannot tell a checking phase by them."""
+EXTREMES = (
+    Style("equal values in a row", _constant_rows),
+    Style("small integers", _ties),
+    Style("large values", _extremes),
+    Style("zeros", _zeros),
+)
+_PLAIN = (Style("scale 1", _scaled(1.0, 0.0)),)
+
+
+@dataclass(frozen=True)
+class BlockAxis:
+    """The axis along which blocks lie, for tensors of `ndim` dimensions; `axis` None: a call has one style."""
+
+    ndim: int = 0
+    axis: int | None = None
+
+    def applies(self, shape: Sequence[int], blocks: int) -> bool:
+        """Whether a tensor of this shape is divided."""
+        return self.axis is not None and len(shape) == self.ndim and shape[self.axis] >= blocks
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Which style each block has: block `i` of the axis is of style `order[i]`."""
+
+    where: BlockAxis
+    names: tuple[str, ...]
+    order: tuple[int, ...]
+
+    def rows(self, size: int) -> torch.Tensor:
+        """The style of each index along an axis of this size."""
+        return torch.tensor(self.order)[torch.arange(size) * len(self.order) // size]
+
+    def parts(self, shape: Sequence[int]) -> list[tuple[str, torch.Tensor | None]]:
+        """The styles in a tensor of this shape, each with its indices along the axis; None is the whole tensor."""
+        if not self.where.applies(shape, len(self.order)):
+            return [(" and ".join(sorted({self.names[style] for style in self.order})), None)]
+        axis = self.where.axis
+        assert axis is not None
+        rows = self.rows(shape[axis])
+        return [(self.names[style], torch.nonzero(rows == style).flatten()) for style in sorted(set(self.order))]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Values for every tensor of a variant."""
+
+    trial: str
+    tensors: list[torch.Tensor]
+    blocks: Blocks
+
+
+def block_axis(variant: dict[str, Any]) -> BlockAxis:
+    """The first axis, not the last, that the largest output shares with a floating input and that holds blocks."""
+    largest = max(variant["outputs"], key=lambda spec: torch.Size(spec["shape"]).numel())
+    shape = largest["shape"]
+    styled = [spec for index, spec in enumerate(variant["tensors"]) if is_styled(variant, index)]
+    for axis in range(len(shape) - 1):
+        alike = [s for s in styled if len(s["shape"]) == len(shape) and s["shape"][axis] == shape[axis]]
+        if shape[axis] >= len(SCALES) and alike:
+            return BlockAxis(len(shape), axis)
+    return BlockAxis()
+
+
+def is_styled(variant: dict[str, Any], index: int) -> bool:
+    """Whether stress changes a tensor: floating inputs whose bits carry no meaning of their own."""
+    spec = variant["tensors"][index]
+    role = next((a["role"] for a in variant["arguments"] if index in a["tensors"]), "input")
+    kind = (spec.get("recipe") or {}).get("kind", "constant")
+    return role in ("input", "constant") and kind == "quantiles" and DTYPES[spec["dtype"]].is_floating_point
+
+
+def draws(
+    trial: str, variant: dict[str, Any], where: BlockAxis, generator: torch.Generator, blob_root: str
+) -> Iterator[Draw]:
+    """The draws of one trial: one, or one per style where no axis can hold blocks."""
+    if trial == TRIALS[0]:
+        tensors = [_sample(spec, generator, blob_root) for spec in variant["tensors"]]
+        yield Draw(trial, tensors, Blocks(where, ("captured values",), (0,)))
+        return
+    styles = {TRIALS[2]: SCALES, TRIALS[3]: EXTREMES}.get(trial, _PLAIN)
+    names = tuple(style.name for style in styles)
+    orders = [(index,) for index in range(len(styles))]
+    if where.axis is not None:
+        orders = [tuple(torch.randperm(len(styles), generator=generator).tolist())]
+    for order in orders:
+        blocks = Blocks(where, names, order)
+        tensors = [draw_recipe(spec, generator, blob_root=blob_root) for spec in variant["tensors"]]
+        for index, tensor in enumerate(tensors):
+            if is_styled(variant, index):
+                _restyle(tensor, styles, blocks, generator)
+                if trial == TRIALS[4]:
+                    _make_nonfinite(distinct(tensor), generator)
+        yield Draw(trial, tensors, blocks)
+
+
+def distinct(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with every stride-0 dimension reduced to one element, so that each element can be written once."""
+    for dimension, (size, step) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if step == 0 and size > 1:
+            tensor = tensor.narrow(dimension, 0, 1)
+    return tensor
+
+
+def spread_of(values: torch.Tensor) -> float:
+    """Standard deviation, 1 where there is none."""
+    spread = float(values.float().std()) if values.numel() > 1 else 0.0
+    return spread or 1.0
+
+
+def _sample(spec: dict[str, Any], generator: torch.Generator, blob_root: str) -> torch.Tensor:
+    if spec.get("sample"):
+        return fill(allocate(spec), blobs.read(blob_root, spec["sample"]))
+    return draw_recipe(spec, generator, blob_root=blob_root)
+
+
+def _restyle(tensor: torch.Tensor, styles: Sequence[Style], blocks: Blocks, generator: torch.Generator) -> None:
+    values = distinct(tensor)
+    spread = spread_of(values)
+    nonnegative = values.numel() > 0 and float(values.min()) >= 0
+    for style, part in zip(sorted(set(blocks.order)), blocks.parts(values.shape), strict=False):
+        index = (slice(None),) * (blocks.where.axis or 0) + (part[1],) if part[1] is not None else ()
+        changed = styles[style].apply(values[index], spread, generator)
+        values[index] = (changed.abs() if nonnegative else changed).to(values.dtype)
+
+
+def _make_nonfinite(values: torch.Tensor, generator: torch.Generator) -> None:
+    """A NaN, an infinity and a negative infinity, each in a row of its own while there are rows."""
+    rows = values.numel() // values.shape[-1] if values.ndim and values.shape[-1] else values.numel()
+    if values.numel() == 0:
+        return
+    specials = (float("nan"), float("inf"), float("-inf"))[: max(1, min(3, rows - 1))]
+    for special, row in zip(specials, torch.randperm(rows, generator=generator).tolist(), strict=False):
+        width = values.shape[-1] if values.ndim else 1
+        column = int(torch.randint(0, width, (), generator=generator))
+        position = torch.unravel_index(torch.tensor(row * width + column), values.shape) if values.ndim else ()
+        values[tuple(int(p) for p in position)] = special

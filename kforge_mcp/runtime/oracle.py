@@ -1,0 +1,181 @@
+"""The float64 oracle: eager itself, run under a dispatch mode that turns every floating dtype into float64.
+
+The same trace gives the longest reduction, and a rounding mode gives eager with internals one class lower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+_UNSUPPORTED = (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError, IndexError, KeyError)
+"""What an operator without a kernel for the other dtype, or code that insists on its own, raises."""
+_WIDE = {torch.complex32: torch.complex128, torch.complex64: torch.complex128}
+_LOWER = {
+    torch.float64: torch.bfloat16,
+    torch.float32: torch.bfloat16,
+    torch.float16: torch.float8_e4m3fn,
+    torch.bfloat16: torch.float8_e4m3fn,
+}
+_PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "mv": 0, "addmv": 1, "dot": 0, "vdot": 0, "linear": 0}
+"""Matrix products, and which argument has the reduced dimension last."""
+_NORMALISATIONS = {"native_layer_norm", "_fused_rms_norm", "rms_norm"}
+_STATISTICS = {
+    "sum", "nansum", "mean", "var", "std", "var_mean", "std_mean", "prod", "norm", "linalg_vector_norm", "logsumexp",
+    "native_group_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "adaptive_avg_pool2d",
+}  # fmt: skip
+_SCANS = {"cumsum", "cumprod", "logcumsumexp", "_softmax", "_log_softmax", "softmax", "log_softmax"}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What eager computes on some inputs. `wide` is float64 (or exact); `longest` is the longest reduction, in
+    elements; `note` says what was used where no float64 run exists."""
+
+    narrow: list[torch.Tensor]
+    wide: list[torch.Tensor]
+    longest: int
+    note: str = ""
+
+
+class Float64Mode(TorchDispatchMode):
+    """Runs every operator in float64: floating tensors, dtype arguments and factories."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        wide = {key: _widen(value) for key, value in (kwargs or {}).items()}
+        return tree_map(_widen_tensor, func(*(_widen(item) for item in args), **wide))
+
+    def __enter__(self) -> Float64Mode:
+        self._default = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        torch.set_default_dtype(self._default)
+
+
+class ReductionTrace(TorchDispatchMode):
+    """Notes the longest reduction among the operators that eager dispatches to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.longest = max(self.longest, reduction_length(_name(func), args, kwargs or {}, result))
+        return result
+
+
+class LowerMode(TorchDispatchMode):
+    """Rounds the floating results of every operator to one class lower: bf16 for fp32 and fp64, fp8 for 16 bits."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return tree_map(_round, func(*args, **(kwargs or {})))
+
+
+def expected(call: Callable[[list[torch.Tensor]], list[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> Expected:
+    """Eager's result on these inputs and the oracle's. `call` maps tensors to the flat results; nothing is kept of
+    `inputs`, which eager may change.
+
+    Raises whatever eager raises.
+    """
+    with ReductionTrace() as trace:
+        narrow = [tensor.clone() for tensor in call([tensor.clone() for tensor in inputs])]
+    try:
+        with Float64Mode():
+            wide = [tensor.clone() for tensor in call([_widen_tensor(tensor.clone()) for tensor in inputs])]
+        matching = len(wide) == len(narrow) and all(w.shape == n.shape for w, n in zip(wide, narrow, strict=True))
+    except _UNSUPPORTED as error:
+        return Expected(narrow, [_widen_tensor(t) for t in narrow], trace.longest, _fallback(type(error).__name__))
+    if not matching:
+        return Expected(narrow, [_widen_tensor(t) for t in narrow], trace.longest, _fallback("another result"))
+    exact = [w if n.is_floating_point() or n.is_complex() else n for w, n in zip(wide, narrow, strict=True)]
+    return Expected(narrow, exact, trace.longest)
+
+
+def lowered(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]], inputs: Sequence[torch.Tensor]
+) -> list[torch.Tensor] | None:
+    """Eager's result with internals one class lower; None where eager cannot be run so."""
+    try:
+        with LowerMode():
+            return [_round(tensor.clone()) for tensor in call([_round(tensor.clone()) for tensor in inputs])]
+    except _UNSUPPORTED:
+        return None
+
+
+def reduction_length(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> int:
+    """How many elements one element of the result sums over; 0 for operators that reduce nothing."""
+    tensors = [item for item in args if isinstance(item, torch.Tensor)]
+    if not tensors or tensors[0].numel() == 0:
+        return 0
+    first = tensors[0]
+    if name in _PRODUCTS:
+        return args[_PRODUCTS[name]].shape[-1]
+    if name in _NORMALISATIONS:
+        shape = args[1] if isinstance(args[1], (list, tuple)) else first.shape[-1:]
+        return _product(shape)
+    if name in _SCANS:
+        return first.shape[args[1]] if first.ndim else 0
+    if "convolution" in name or name.startswith("conv"):
+        return _product(args[1].shape[1:])
+    if "attention" in name:
+        return max(args[0].shape[-1], args[1].shape[-2])
+    if name in _STATISTICS:
+        out = result[1] if "group_norm" in name else result[-1] if isinstance(result, (tuple, list)) else result
+        return first.numel() // max(out.numel(), 1)
+    return 0
+
+
+def _fallback(cause: str) -> str:
+    return f"no float64 oracle ({cause}): eager in its own precision stands in for it"
+
+
+def _name(func: Any) -> str:
+    return func.overloadpacket.__name__
+
+
+def _product(sizes: Sequence[int]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
+
+
+def _widen(value: Any) -> Any:
+    return tree_map(_widen_leaf, value)
+
+
+def _widen_leaf(value: Any) -> Any:
+    if isinstance(value, torch.dtype):
+        return torch.float64 if value.is_floating_point else _WIDE.get(value, value)
+    return _widen_tensor(value)
+
+
+def _widen_tensor(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_floating_point() and value.dtype is not torch.float64:
+        return value.to(torch.float64)
+    return value.to(_WIDE[value.dtype]) if value.dtype in _WIDE else value
+
+
+def _round(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.dtype in _LOWER:
+        return value.to(_LOWER[value.dtype]).to(value.dtype)
+    return value

@@ -1,0 +1,162 @@
+"""Recipes: what a captured tensor looks like, and fresh tensors that look like it.
+
+A recipe is the JSON of the control plane's `InputRecipe`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import blobs
+from .tensors import allocate, fill
+
+POINTS = 129
+_MAXIMUM_SAMPLE = 1 << 16
+_MASK_VALUES = 2
+_EMPTY: dict[str, Any] = {
+    "kind": "",
+    "quantiles": [],
+    "zeros_share": 0.0,
+    "low": 0,
+    "high": 0,
+    "sorted_last": False,
+    "true_share": 0.0,
+}
+_FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+def describe(tensor: torch.Tensor) -> dict[str, Any]:
+    """The recipe of a tensor: its distribution, or `constant` where its very bits carry the meaning.
+
+    Constant are masks (infinities, values near the end of the dtype's range, two levels, booleans in blocks) and
+    single integers. A floating tensor of one value only, such as a fresh norm's weight, is given a spread around
+    that value: otherwise no check could tell a kernel that ignores it. Signs are kept, so variances stay positive.
+    """
+    return {**_EMPTY, **_describe(tensor.dtype, _distinct(tensor.detach()))}
+
+
+def _describe(dtype: torch.dtype, flat: torch.Tensor) -> dict[str, Any]:
+    if flat.numel() == 0:
+        return {"kind": "constant"}
+    if dtype is torch.bool:
+        return _describe_bool(flat)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return _describe_integers(flat)
+    return _describe_values(dtype, flat)
+
+
+def draw(
+    spec: dict[str, Any],
+    generator: torch.Generator,
+    *,
+    blob_root: str = "",
+    scale: float = 1.0,
+    shift: float = 0.0,
+) -> torch.Tensor:
+    """A fresh CPU tensor with the layout of `spec`, its values from `spec["recipe"]`; gaps are not initialised.
+
+    Floating values come out as `value * scale + shift`. A `constant` recipe reads the sample from `blob_root`.
+    """
+    tensor = allocate(spec)
+    recipe = spec["recipe"]
+    if recipe["kind"] == "constant":
+        return fill(tensor, blobs.read(blob_root, spec["sample"])) if spec.get("sample") else tensor
+    base = _writable(tensor)
+    if recipe["kind"] == "bool":
+        base.copy_(torch.rand(base.shape, generator=generator) < recipe["true_share"])
+    elif recipe["kind"] == "integers":
+        values = torch.randint(recipe["low"], recipe["high"] + 1, base.shape, generator=generator)
+        base.copy_(values.sort(dim=-1).values if recipe["sorted_last"] and base.ndim else values)
+    elif base.dtype.is_complex:
+        parts = _draw_values(recipe, (*base.shape, 2), generator, torch.float32)
+        base.copy_(torch.view_as_complex(parts.mul_(scale).add_(shift)))
+    else:
+        wide = torch.float64 if base.dtype is torch.float64 else torch.float32
+        base.copy_(_draw_values(recipe, tuple(base.shape), generator, wide).mul_(scale).add_(shift))
+    return tensor
+
+
+def _draw_values(
+    recipe: dict[str, Any], shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
+) -> torch.Tensor:
+    quantiles = torch.tensor(recipe["quantiles"] or [0.0], dtype=dtype)
+    steps = quantiles.diff(append=quantiles[-1:])
+    place = torch.rand(shape, generator=generator, dtype=dtype).mul_(len(quantiles) - 1)
+    index = place.floor().long()
+    values = steps[index].mul_(place.sub_(index)).add_(quantiles[index])
+    if recipe["zeros_share"]:
+        values.masked_fill_(torch.rand(shape, generator=generator) < recipe["zeros_share"], 0.0)
+    return values
+
+
+def _distinct(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with every stride-0 dimension reduced to one element."""
+    for dimension, (size, step) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if step == 0 and size > 1:
+            tensor = tensor.narrow(dimension, 0, 1)
+    return tensor
+
+
+def _writable(tensor: torch.Tensor) -> torch.Tensor:
+    """A view of every element once: `_distinct`, or the flat extent where elements overlap otherwise."""
+    base = _distinct(tensor)
+    count = 1 + sum((size - 1) * step for size, step in zip(base.shape, base.stride(), strict=True))
+    if base.numel() and count < base.numel():
+        return tensor.as_strided((count,), (1,), tensor.storage_offset())
+    return base
+
+
+def _describe_bool(flat: torch.Tensor) -> dict[str, Any]:
+    if flat.numel() > 1 and flat.ndim and flat.shape[-1] > 2:
+        changes = (flat[..., 1:] != flat[..., :-1]).sum(-1)
+        if int(changes.max()) <= 1:
+            return {"kind": "constant"}
+    return {"kind": "bool", "true_share": flat.double().mean().item()}
+
+
+def _describe_integers(flat: torch.Tensor) -> dict[str, Any]:
+    if flat.numel() == 1:
+        return {"kind": "constant"}
+    low, high = int(flat.min()), int(flat.max())
+    rises = flat.ndim > 0 and flat.shape[-1] > 1 and bool((flat[..., 1:] >= flat[..., :-1]).all())
+    return {"kind": "integers", "low": low, "high": high, "sorted_last": rises and high > low}
+
+
+def _describe_values(dtype: torch.dtype, flat: torch.Tensor) -> dict[str, Any]:
+    values = torch.view_as_real(flat) if dtype.is_complex else flat
+    limit = torch.finfo(dtype).max / 2
+    ordered = _sample(values).to(torch.float64).sort().values
+    if not bool(torch.isfinite(ordered).all()):
+        return {"kind": "constant"}
+    low, high = ordered[0].item(), ordered[-1].item()
+    if dtype not in _FP8 and max(-low, high) >= limit:
+        return {"kind": "constant"}
+    if low == high:
+        return _spread(*sorted((0.5 * low, 1.5 * low))) if low else _spread(-0.5, 0.5)
+    levels = 1 + int((ordered[1:] != ordered[:-1]).sum())
+    if levels <= _MASK_VALUES < ordered.numel() // 2:
+        return {"kind": "constant"}
+    nonzero = ordered[ordered != 0]
+    places = torch.linspace(0, nonzero.numel() - 1, POINTS, dtype=torch.float64).round().long()
+    return {
+        "kind": "quantiles",
+        "quantiles": [float(f"{value:.6g}") for value in nonzero[places].tolist()],
+        "zeros_share": 1 - nonzero.numel() / ordered.numel(),
+    }
+
+
+def _spread(low: float, high: float) -> dict[str, Any]:
+    return {"kind": "quantiles", "quantiles": torch.linspace(low, high, 3, dtype=torch.float64).tolist()}
+
+
+def _sample(values: torch.Tensor) -> torch.Tensor:
+    """At most 2^16 of the values, evenly picked, with the extremes among them."""
+    flat = values.reshape(-1)
+    if flat.numel() <= _MAXIMUM_SAMPLE:
+        return flat
+    picked = flat[:: flat.numel() // _MAXIMUM_SAMPLE][:_MAXIMUM_SAMPLE]
+    if flat.dtype in _FP8:
+        return picked
+    return torch.cat([picked, flat.min().reshape(1), flat.max().reshape(1)])

@@ -1,0 +1,138 @@
+"""Eager itself, rebuilt in another process: the operator that a card stands for, called on flat tensors.
+
+A reference is `{"kind": "function", "module", "qualname"}` or `{"kind": "module", "pickle"}`, both with
+`"imports"` (user files to import first, `{"name", "path"}`), `"sys_path"` and `"flags"` (see `flags.py`). A
+variant's `call` is `{"args": [tree], "kwargs": {name: tree}, "parameters": {name: index}}`, its indices into
+`Variant.tensors`; where instances of a class differ, `"module"` is the digest of that variant's own pickle.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import io
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from . import blobs, flags
+from .entry import import_file
+from .values import decode
+
+_PERSISTENT = "kforge.tensor"
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves a module's parameters and buffers out: they are arguments of the variant, not state."""
+
+    def __init__(self, file: io.BytesIO, module: torch.nn.Module) -> None:
+        super().__init__(file, protocol=4)
+        self._names: dict[int, tuple[str, str]] = {}
+        for name, tensor in module.named_buffers(remove_duplicate=False):
+            self._names.setdefault(id(tensor), ("buffer", name))
+        for name, tensor in module.named_parameters(remove_duplicate=False):
+            self._names.setdefault(id(tensor), ("parameter", name))
+
+    def persistent_id(self, obj: Any) -> Any:
+        if not isinstance(obj, torch.Tensor) or id(obj) not in self._names:
+            return None
+        kind, name = self._names[id(obj)]
+        return _PERSISTENT, kind, name, str(obj.dtype).removeprefix("torch."), tuple(obj.shape)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts tensors without storage where parameters and buffers belong."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self._made: dict[Any, torch.Tensor] = {}
+
+    def persistent_load(self, pid: Any) -> torch.Tensor:
+        _, kind, _, dtype, shape = pid
+        if pid not in self._made:
+            empty = torch.empty(shape, dtype=getattr(torch, dtype), device="meta")
+            self._made[pid] = torch.nn.Parameter(empty, requires_grad=False) if kind == "parameter" else empty
+        return self._made[pid]
+
+
+def dump_module(module: torch.nn.Module) -> bytes:
+    """The state of a module without its parameters and buffers. Raises what pickling the user's objects raises."""
+    file = io.BytesIO()
+    _Pickler(file, module).dump(module)
+    return file.getvalue()
+
+
+def load_module(data: bytes) -> torch.nn.Module:
+    """The inverse of `dump_module`; parameters and buffers are on the meta device until they are bound."""
+    return _Unpickler(io.BytesIO(data)).load()
+
+
+def import_code(reference: dict[str, Any]) -> None:
+    """Import what the reference needs, without running an operator of it: for a parent that forks evaluators."""
+    search_path = reference.get("sys_path", [])
+    for item in reference.get("imports", []):
+        import_file(item["name"], item["path"], search_path)
+    if "module" in reference:
+        importlib.import_module(reference["module"])
+
+
+class Reference:
+    """Eager of one card. Not safe for concurrent calls: parameters are set on the one module instance."""
+
+    def __init__(self, reference: dict[str, Any], blob_root: str) -> None:
+        self._reference = reference
+        self._blob_root = blob_root
+        self._function: Callable[..., Any] | None = None
+        self._modules: dict[str, torch.nn.Module] = {}
+        if reference["kind"] == "function":
+            target: Any = importlib.import_module(reference["module"])
+            for part in reference["qualname"].split("."):
+                target = getattr(target, part)
+            self._function = target
+
+    def bind(self, tensors: Sequence[torch.Tensor], call: dict[str, Any]) -> Callable[[], Any]:
+        """Eager with its arguments in place: calling it costs what the original call costs, and no more.
+
+        `tensors` are in the order of `Variant.tensors`. For a module, the next `bind` replaces the parameters.
+        """
+        target = self._function or self._module(call)
+        if isinstance(target, torch.nn.Module):
+            place(target, {name: tensors[index] for name, index in call["parameters"].items()})
+        args = [decode(tree, tensors) for tree in call["args"]]
+        kwargs = {name: decode(tree, tensors) for name, tree in call["kwargs"].items()}
+        return functools.partial(target, *args, **kwargs)
+
+    def call(self, tensors: Sequence[torch.Tensor], call: dict[str, Any]) -> Any:
+        """The result of eager on these tensors, under `no_grad`."""
+        with torch.no_grad():
+            return self.bind(tensors, call)()
+
+    def _module(self, call: dict[str, Any]) -> torch.nn.Module:
+        digest = call.get("module") or self._reference["pickle"]
+        if digest not in self._modules:
+            self._modules[digest] = load_module(blobs.read(self._blob_root, digest))
+        return self._modules[digest]
+
+
+def place(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Set parameters and buffers by dotted name, of whatever dtype, without copying."""
+    for name, tensor in tensors.items():
+        owner_path, _, attribute = name.rpartition(".")
+        owner = module.get_submodule(owner_path)
+        if attribute in owner._parameters:
+            is_plain = type(tensor) is torch.Tensor
+            owner._parameters[attribute] = torch.nn.Parameter(tensor, requires_grad=False) if is_plain else tensor
+        else:
+            owner._buffers[attribute] = tensor
+
+
+def load_reference(reference: dict[str, Any], blob_root: str) -> Reference:
+    """Rebuild eager for a card. `blob_root` is the workspace's blob folder.
+
+    Raises `Refusal` if the user's files cannot be imported any more, `FileNotFoundError` for a missing blob.
+    """
+    import_code(reference)
+    flags.apply(reference.get("flags", {}))
+    return Reference(reference, blob_root)

@@ -1,0 +1,79 @@
+"""When to stop searching a card, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from kforge_mcp.records.base import Record
+from kforge_mcp.records.candidate import Budget, Candidate
+from kforge_mcp.records.card import OperatorCard
+from kforge_mcp.search.budgets import exhausted
+
+SPEED_OF_LIGHT = 0.9
+STAGNATION_VISITS = 25
+"""Completed visits without a better candidate after which a card is given up."""
+
+StopWord = Literal["budget", "stagnation", "speed_of_light", "ceiling", "not_eligible", "nothing_to_search"]
+
+
+class Stop(Record):
+    """Why no proposal is made, and what may be done about it."""
+
+    reason: StopWord
+    message: str
+
+
+def completed(candidates: Sequence[Candidate]) -> int:
+    """Visits that have been completed on the card."""
+    return sum(candidate.state != "open" for candidate in candidates)
+
+
+def best_candidate(candidates: Sequence[Candidate]) -> Candidate | None:
+    """The measured candidate with the largest value above eager's; None if there is none."""
+    winners = [candidate for candidate in candidates if candidate.value]
+    return max(winners, key=lambda candidate: candidate.value or 0.0) if winners else None
+
+
+def visits_since_improvement(candidates: Sequence[Candidate]) -> int:
+    """Completed visits after the one that set the present best, in order of creation."""
+    best, since = 0.0, 0
+    for candidate in candidates:
+        if candidate.state == "open":
+            continue
+        since += 1
+        if (candidate.value or 0.0) > best:
+            best, since = candidate.value or 0.0, 0
+    return since
+
+
+def stop_reason(
+    card: OperatorCard,
+    candidates: Sequence[Candidate],
+    card_budget: Budget,
+    project_budget: Budget,
+    *,
+    card_leases: int = 0,
+    project_leases: int = 0,
+) -> Stop | None:
+    """The first reason to stop that applies, or None. `candidates` are the card's, in order of creation."""
+    if not card.eligible:
+        return Stop(reason="not_eligible", message=f"{card.name} cannot be replaced: {card.reason}")
+    used_up = exhausted(card_budget, card_leases) or exhausted(project_budget, project_leases)
+    if used_up:
+        return Stop(reason="budget", message=f"{used_up}. Raise it with set_budget, or export_package.")
+    best = best_candidate(candidates)
+    share = best.benchmarked.speed_of_light if best and best.benchmarked else None
+    if best and share and share >= SPEED_OF_LIGHT:
+        text = f"{best.candidate_id} runs at {share:.0%} of the speed of light of this device; little is left to gain."
+        return Stop(reason="speed_of_light", message=text + " Take another card, or export_package.")
+    if not card.worth_it and not card_budget.iterations:
+        text = f"{card.name} could make the whole workload at most {card.gain_ceiling:.3f}x faster: not worth it."
+        return Stop(reason="ceiling", message=text + " To search it all the same, give the card its own set_budget.")
+    since = visits_since_improvement(candidates)
+    if since >= STAGNATION_VISITS:
+        text = f"the last {since} candidates of {card.name} brought no improvement."
+        return Stop(
+            reason="stagnation", message=text + " Ideas can still be submitted with parent_id; or export_package."
+        )
+    return None

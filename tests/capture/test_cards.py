@@ -1,0 +1,90 @@
+"""Speed-of-light times, reasons, rows and their order."""
+
+from __future__ import annotations
+
+import pytest
+
+from kforge_mcp.capture.cards import reason_text
+from kforge_mcp.capture.ceilings import known_or_measured, matrix_dtype, raised, speed_of_light_us
+from kforge_mcp.capture.listing import card_row, sort_cards
+from kforge_mcp.errors import UsageError
+from kforge_mcp.records.card import OperatorCard
+from kforge_mcp.records.project import Ceilings, DeviceInfo, Interpreter
+from kforge_mcp.records.tensor import TensorSpec
+
+_CEILINGS = Ceilings(bandwidth_gbs={1 << 18: 100.0, 1 << 26: 10.0}, gflops={"fp32": 50.0})
+
+
+def _card(name: str, **changes: object) -> OperatorCard:
+    fields = {"eligible": True, "calls": 1, "eager_us": 1.0, "share": 0.1, "gain_ceiling": 1.1, "worth_it": True}
+    return OperatorCard(
+        card_id=f"card_{name}",
+        project_id="proj_1",
+        level="module",
+        name=name,
+        qualified_name=f"m:{name}",
+        variants=[],
+        **{**fields, **changes},  # type: ignore[arg-type]
+    )
+
+
+def test_the_longer_of_moving_and_computing_bounds_a_call():
+    assert speed_of_light_us(_CEILINGS, 100_000, 0, "fp32") == pytest.approx(1.0)
+    assert speed_of_light_us(_CEILINGS, 100_000, 500_000, "fp32") == pytest.approx(10.0)
+    assert speed_of_light_us(_CEILINGS, 100_000_000, 0, "fp32") == pytest.approx(10_000.0)
+    assert speed_of_light_us(_CEILINGS, 0, 500_000, "bf16") == pytest.approx(10.0)
+
+
+def test_a_rate_that_eager_reached_raises_the_ceiling():
+    assert raised(_CEILINGS, {"fp32": 70.0, "fp64": 20.0}).gflops == {"fp32": 70.0, "fp64": 20.0}
+    assert raised(_CEILINGS, {"fp32": 30.0}).gflops == {"fp32": 50.0}
+
+
+def test_the_largest_floating_tensor_names_the_matrix_rate():
+    small = TensorSpec(dtype="fp64", shape=[2], stride=[1])
+    large = TensorSpec(dtype="bf16", shape=[9], stride=[1])
+    indices = TensorSpec(dtype="int64", shape=[99], stride=[1])
+    assert matrix_dtype([small, large, indices]) == "bf16"
+    assert matrix_dtype([indices]) == "fp32"
+
+
+def test_ceilings_are_measured_once_per_device_and_thread_count(workspace):
+    interpreter = Interpreter(executable="python", found_by="server", python_version="3.11", torch_version="2.13.0")
+    measured = []
+
+    def measure() -> dict:
+        measured.append(1)
+        return _CEILINGS.model_dump(mode="json")
+
+    for threads in (2, 2, 4):
+        device = DeviceInfo(target="cpu", name="a processor", threads=threads)
+        assert known_or_measured(workspace, device, interpreter, measure) == _CEILINGS
+    assert len(measured) == 2
+
+
+def test_reasons_come_most_frequent_first():
+    assert reason_text({}, True) == ""
+    assert reason_text({"draws random numbers": 1, "keeps state": 3}, False) == "keeps state; draws random numbers"
+    assert reason_text({"keeps state": 3}, True) == "3 of its calls are left to eager: keeps state"
+    assert reason_text({"a": 1, "b": 2, "c": 3}, False) == "c; b; and 1 more reasons"
+
+
+def test_cards_sort_by_what_is_asked():
+    cards = [
+        _card("a", gain_ceiling=1.0, share=0.9, eligible=False, calls=3),
+        _card("b", gain_ceiling=1.2, share=0.1, calls=2),
+        _card("c", gain_ceiling=1.3, share=0.2, calls=1),
+    ]
+    assert [card.name for card in sort_cards(cards)] == ["c", "b", "a"]
+    assert [card.name for card in sort_cards(cards, "share")] == ["a", "c", "b"]
+    assert [card.name for card in sort_cards(cards, "calls")] == ["a", "b", "c"]
+    assert [card.name for card in sort_cards(cards, "name")] == ["a", "b", "c"]
+    with pytest.raises(UsageError, match="gain, share, calls, name"):
+        sort_cards(cards, "speed")
+
+
+def test_a_row_has_the_fields_of_a_listing():
+    row = card_row(_card("a"))
+    assert row["card_id"] == "card_a"
+    assert row["variants"] == 0
+    assert row["gain_ceiling"] == 1.1

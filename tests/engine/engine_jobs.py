@@ -1,0 +1,65 @@
+"""Job functions that the engine tests submit; the engine finds this module through PYTHONPATH."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from kforge_mcp.engine.context import JobContext
+from kforge_mcp.errors import UsageError
+
+
+def echo(ctx: JobContext, **arguments: Any) -> dict[str, Any]:
+    marked = {name: value for name, value in ctx.environment.items() if name.startswith("KFORGE_MARK")}
+    return {"arguments": arguments, "engine": os.getpid(), "cwd": ctx.job.cwd, "marked": marked}
+
+
+def gate(ctx: JobContext, folder: str, name: str = "gate") -> dict[str, Any]:
+    """Say that the attempt started, then wait until the file `open` is there."""
+    Path(folder, f"{name}.started.{ctx.job.attempt}").touch()
+    ctx.progress("waiting at the gate", 0.5)
+    while not Path(folder, "open").exists():
+        ctx.check_cancelled()
+        time.sleep(0.01)
+    return {"attempt": ctx.job.attempt, "engine": os.getpid()}
+
+
+def hang(ctx: JobContext, folder: str) -> dict[str, Any]:
+    """Run a command that starts another one and never ends."""
+    script = f"sleep 1000 & echo $! > {folder}/grandchild; echo $$ > {folder}/child; wait"
+    ctx.run(["sh", "-c", script], timeout_s=1000)
+    return {}
+
+
+def retried_hang(ctx: JobContext, folder: str) -> dict[str, Any]:
+    """Hang in the first attempt, end in the next."""
+    return hang(ctx, folder) if ctx.job.attempt == 1 else {"attempt": ctx.job.attempt}
+
+
+def refuse(ctx: JobContext) -> dict[str, Any]:
+    raise UsageError("the entry cannot be imported")
+
+
+def fail(ctx: JobContext) -> dict[str, Any]:
+    raise ZeroDivisionError("of the job")
+
+
+def leave(ctx: JobContext) -> dict[str, Any]:
+    sys.exit(3)
+
+
+def text(ctx: JobContext) -> Any:
+    return "no dict"
+
+
+def kill_engine(ctx: JobContext) -> dict[str, Any]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def scratch(ctx: JobContext) -> dict[str, Any]:
+    folder = ctx.scratch()
+    (folder / "file").write_text("data")
+    return {"folder": str(folder)}
