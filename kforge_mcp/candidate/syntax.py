@@ -87,7 +87,7 @@ def parse_expression(text: str, *, line: int = 0, column: int = 0) -> Expression
     try:
         tree = ast.parse(body, mode="eval").body
     except SyntaxError as error:
-        place = shift + max((error.offset or 1) - 1, 0)
+        place = shift + (error.offset - 1 if error.offset else len(body))
         raise ExpressionError(f"not an expression: {error.msg}", place, malformed=True) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError("the expression is nested too deeply or has a number too long to read") from error

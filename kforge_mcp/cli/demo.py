@@ -128,31 +128,29 @@ def _server_log(workspace: Path) -> Iterator[Any]:
 async def _search(agent: Agent, screen: Screen, cards: list[Row], options: argparse.Namespace) -> None:
     """Expand the cards that have seeds; the very first submission is broken on purpose and then repaired."""
     broken_shown = False
-    worked_on = 0
+    chosen = 0
     for card in cards:
-        if worked_on == options.cards or not card["eligible"] or not card["worth_it"]:
+        if chosen == options.cards or not card["eligible"] or not card["worth_it"]:
             continue
-        for number in range(options.candidates):
+        details = await agent.call("get_operator_card", card_id=card["card_id"])
+        if details["seed_name"] in ("", "minimal"):
+            # Without a language model there is nothing to propose where no family of seeds fits.
+            continue
+        chosen += 1
+        for _ in range(options.candidates):
             answer = await agent.call("next_proposal", card_id=card["card_id"])
             if not answer["proposals"]:
                 screen.stopped(card, answer["stop_reason"], answer["message"])
                 break
             proposal = answer["proposals"][0]
-            source = proposal["seed_source"] or await _seed_of(agent, proposal)
-            if not proposal["seed_name"] or not source:
-                # Without a language model there is nothing new to say about a measured candidate.
+            source = proposal["seed_source"]
+            if not source:
                 break
-            worked_on += number == 0
             if not broken_shown:
                 broken_shown = True
                 source = await _show_repair(agent, screen, proposal, source)
             verdict = await _submit(agent, proposal, source, f"seed {proposal['seed_name']}")
             screen.verdict(card, proposal["seed_name"], verdict)
-
-
-async def _seed_of(agent: Agent, proposal: Row) -> str:
-    card = await agent.call("get_operator_card", card_id=proposal["card_id"])
-    return card.get("seed_source", "")
 
 
 async def _submit(agent: Agent, proposal: Row, source: str, note: str) -> Row:

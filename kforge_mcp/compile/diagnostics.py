@@ -55,10 +55,10 @@ def read_compiler_output(text: str, source: str, entry: str, signature: str, lim
             hint = "a brace, parenthesis or condition is still open where the file ends"
         elif file == PREAMBLE_FILE and REFERENCE not in message:
             message = f"{message} (in the declarations that kforge makes)"
-        if severity == "error" and breaks_contract(message, entry):
+        line_text = lines[place[0] - 1] if 0 < place[0] <= len(lines) else ""
+        if severity == "error" and breaks_contract(message, entry, line_text):
             contract = True
             message, hint = f"`{entry}` is not defined as its `args` need it: {signature}", f"found: {message}"
-        line_text = lines[place[0] - 1] if 0 < place[0] <= len(lines) else ""
         found.append(
             Diagnostic(
                 severity=severity,

@@ -26,18 +26,22 @@ LIMITS = (
 
 _HINTS = (
     (
-        r"redefinition of '.*'|conflicting declaration 'using|redeclared",
+        r"redefinition (?:of '.*'|with different types)|conflicting declaration 'using|redeclared",
         "kforge declares the types `name_t` and the tunables itself",
     ),
     (r"'omp_\w+' was not declared|use of undeclared identifier 'omp_", "add #include <omp.h>"),
     (r"\b(?:__half|__nv_bfloat16|blockIdx|threadIdx|__shared__|__global__)\b", "this target is C++, not CUDA"),
-    (r"'(?:torch|at)' has not been declared|(?:ATen|torch)/\S+: No such file", "a candidate has no access to torch"),
+    (
+        r"'(?:torch|at)' has not been declared|(?:ATen|torch)/\S+:?'? (?:No such file|file not found)",
+        "a candidate has no access to torch",
+    ),
     (r"invalid conversion from 'const .*\*' to '.*\*'", "inputs are read-only: take them as pointers to const"),
 )
 
+_RETURN_TYPE = "functions that differ only in their return type"
 _CONTRACT = re.compile(
     r"conflicting (?:declaration|types)|was declared 'extern' and later 'static'|ambiguating new declaration"
-    r"|differ only in their return type|static declaration of|different language linkage"
+    r"|static declaration of|different language linkage"
 )
 
 
@@ -59,6 +63,9 @@ def hint_for(message: str) -> str:
     return next((advice for pattern, advice in _HINTS if re.search(pattern, message)), "")
 
 
-def breaks_contract(message: str, entry: str) -> bool:
+def breaks_contract(message: str, entry: str, source_line: str) -> bool:
     """Whether an error says that the entry function differs from its declaration."""
-    return bool(_CONTRACT.search(message)) and bool(re.search(rf"\b{re.escape(entry)}\b", message))
+    named = re.compile(rf"\b{re.escape(entry)}\b")
+    if _RETURN_TYPE in message:
+        return bool(named.search(source_line))
+    return bool(_CONTRACT.search(message) and named.search(message))

@@ -11,21 +11,21 @@ from kforge_mcp.records.tensor import FLOATING
 
 # Integer arithmetic, so that they vectorise everywhere and -ffast-math cannot change them.
 CONVERSIONS = r"""
-static inline uint32_t kforge_bits(float value) { uint32_t bits; std::memcpy(&bits, &value, 4); return bits; }
-static inline float kforge_float(uint32_t bits) { float value; std::memcpy(&value, &bits, 4); return value; }
-static inline float bf16_to_float(uint16_t bits) { return kforge_float(static_cast<uint32_t>(bits) << 16); }
-static inline uint16_t float_to_bf16(float value) {
+[[maybe_unused]] static inline uint32_t kforge_bits(float value) { uint32_t bits; std::memcpy(&bits, &value, 4); return bits; }
+[[maybe_unused]] static inline float kforge_float(uint32_t bits) { float value; std::memcpy(&value, &bits, 4); return value; }
+[[maybe_unused]] static inline float bf16_to_float(uint16_t bits) { return kforge_float(static_cast<uint32_t>(bits) << 16); }
+[[maybe_unused]] static inline uint16_t float_to_bf16(float value) {
     uint32_t bits = kforge_bits(value);
     uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
 }
-static inline float fp16_to_float(uint16_t bits) {
+[[maybe_unused]] static inline float fp16_to_float(uint16_t bits) {
     uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, rest = bits & 0x7fffu;
     uint32_t normal = (rest << 13) + (rest >= 0x7c00u ? 0x70000000u : 0x38000000u);
     uint32_t small = kforge_bits(static_cast<float>(static_cast<int32_t>(rest)) * 0x1p-24f);
     return kforge_float(sign | (rest < 0x400u ? small : normal));
 }
-static inline uint16_t float_to_fp16(float value) {
+[[maybe_unused]] static inline uint16_t float_to_fp16(float value) {
     uint32_t bits = kforge_bits(value), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
     uint32_t normal = (rest + 0xc8000fffu + ((rest >> 13) & 1u)) >> 13;
     uint32_t small = kforge_bits(kforge_float(rest < 0x38800000u ? rest : 0u) + 0.5f) - 0x3f000000u;
@@ -64,8 +64,8 @@ def _types(plan: Plan, group: Group) -> Iterator[str]:
         load = f"{dtype}_to_float(value)" if half else "value"
         store = f"float_to_{dtype}(value)" if half else "value"
         yield f"using {name}_acc = {accumulator};"
-        yield f"static inline {accumulator} {name}_load({c_type} value) {{ return {load}; }}"
-        yield f"static inline {c_type} {name}_store({accumulator} value) {{ return {store}; }}"
+        yield f"[[maybe_unused]] static inline {accumulator} {name}_load({c_type} value) {{ return {load}; }}"
+        yield f"[[maybe_unused]] static inline {c_type} {name}_store({accumulator} value) {{ return {store}; }}"
     for name, scalar in group.scalars.items():
         yield f"using {name}_t = {scalar_type_name(scalar)};"
 

@@ -57,10 +57,14 @@ class Toolchain:
 
         With g++ no OpenMP library is linked: the symbols resolve from the one that torch has loaded, so that eager
         and candidate share threads. clang's own calls need its own library. The candidate's options are not passed:
-        -ffast-math at the link would flush denormals in the whole process.
+        -ffast-math at the link would flush denormals in the whole process. Without symbols and build id, equal sources
+        give equal bytes.
         """
         runtime = () if self.kind == "gcc" else ("-lomp",)
-        return ("-shared", "-Wl,--as-needed", "-Wl,--no-undefined", "-Wl,--warn-unresolved-symbols", *runtime, "-lm")
+        return (
+            "-shared", "-s", "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,--no-undefined",
+            "-Wl,--warn-unresolved-symbols", *runtime, "-lm",
+        )  # fmt: skip
 
 
 def find_toolchain(ctx: JobContext) -> Toolchain:

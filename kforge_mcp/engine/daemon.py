@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 IDLE_S = 600.0
 STEP_S = 0.1
+"""Time between two looks at whether the database changed."""
+LOOK_S = 1.0
+"""Longest time between two looks into it."""
 
 _logger = logging.getLogger("kforge.engine")
 
@@ -55,13 +58,20 @@ def main() -> None:
         _logger.exception("the engine ended by an error")
         fail_all(workspace, f"the engine cannot run: {type(error).__name__}: {error} (kforge-mcp engine logs)")
         _end(workspace)
+    _sweep(workspace)
     state.remove_state(workspace.engine_dir)
     lock.release()
-    if _has_work(workspace) and lock.acquire():
+    # From here on another engine may run: nothing of it may be touched.
+    if _has_work(workspace):
         # A job was committed after the last look, by a caller that still saw this engine alive.
-        lock.release()
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-    _end(workspace)
+
+
+def _sweep(workspace: Workspace) -> None:
+    try:
+        _logger.info("%d files that no record named were removed from the blobs", workspace.sweep())
+    except (OSError, WorkspaceError):
+        _logger.exception("the blobs were not swept")
 
 
 def fail_all(workspace: Workspace, reason: str) -> None:
@@ -114,23 +124,30 @@ async def _serve(workspace: Workspace, scheduler: str, stamp: int) -> None:
         )
         state.write_state(folder, published)
         _logger.info("the engine of %s runs at %s", workspace.root, published.address)
-        if not await _dispatch(Dispatcher(workspace, client), told_to_end):
+        if not await _dispatch(workspace, Dispatcher(workspace, client), told_to_end):
             _logger.info("the engine ends: it was told to")
             _end(workspace)
         _logger.info("the engine ends: it is idle")
 
 
-async def _dispatch(dispatcher: Dispatcher, told_to_end: asyncio.Event) -> bool:
+async def _dispatch(workspace: Workspace, dispatcher: Dispatcher, told_to_end: asyncio.Event) -> bool:
     """Dispatch until there has been nothing to do for `KFORGE_ENGINE_IDLE_S` seconds (True) or told to end (False)."""
     idle_s = float(os.environ.get("KFORGE_ENGINE_IDLE_S") or IDLE_S)
     busy_at = time.monotonic()
-    while time.monotonic() - busy_at <= idle_s:
-        try:
-            if await dispatcher.step():
-                busy_at = time.monotonic()
-        except WorkspaceError as error:
-            _logger.warning("jobs were not dispatched: %s", error)
-            busy_at = time.monotonic()
+    looked_at, stamp, unfinished = 0.0, None, 0
+    while (moment := time.monotonic()) - busy_at <= idle_s:
+        changed = workspace.change_stamp()
+        if not changed:
+            # The workspace was deleted; to take any leave of it would make it anew.
+            os._exit(0)
+        if changed != stamp or moment - looked_at >= LOOK_S:
+            looked_at, stamp = moment, changed
+            try:
+                unfinished = await dispatcher.step()
+            except WorkspaceError as error:
+                _logger.warning("jobs were not dispatched: %s", error)
+        if unfinished:
+            busy_at = moment
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(told_to_end.wait(), STEP_S)
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import logging
 import threading
 import traceback
@@ -53,6 +54,8 @@ def _outcome(context: JobContext) -> dict[str, Any]:
         result = getattr(importlib.import_module(module), name)(context, **job.arguments)
         if not isinstance(result, dict):
             raise TypeError(f"{job.function} returned {type(result).__name__} where a job returns a dict")
+        # Found out here, where it fails this job, and not while its row is written.
+        json.dumps(result, allow_nan=False)
     except JobCancelled:
         return _cancelled()
     except UsageError as error:

@@ -41,9 +41,7 @@ def read(raw: dict[str, Any], cards: list[str]) -> Acceptance:
     )
     outputs = raw["outputs"]
     kernels = {card: _kernel(raw, runs, card) for card in cards}
-    end_to_end = EndToEnd(
-        mode=MODE, comparison=total, outputs_equal=outputs["equal"], difference=outputs["difference"]
-    )
+    end_to_end = EndToEnd(mode=MODE, comparison=total, outputs_equal=outputs["equal"], difference=outputs["difference"])
     return Acceptance(end_to_end, kernels, raw)
 
 

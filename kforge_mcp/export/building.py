@@ -24,7 +24,9 @@ _TIMEOUT_S = 300
 class Run(Protocol):
     """Runs a command to its end, as `JobContext.run` does."""
 
-    def __call__(self, command: Sequence[str], *, cwd: Path, timeout_s: float) -> Any: ...
+    def __call__(self, command: Sequence[str], *, cwd: Path, timeout_s: float) -> Any:
+        """Returns something with `returncode`, `stderr` and `timed_out`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,14 @@ class TorchPaths:
 
 
 def stage(
-    folder: Path, name: str, kernels: list[Kernel], *, baseline: Baseline, compiler: Sequence[str], torch: TorchPaths, run: Run
+    folder: Path,
+    name: str,
+    kernels: list[Kernel],
+    *,
+    baseline: Baseline,
+    compiler: Sequence[str],
+    torch: TorchPaths,
+    run: Run,
 ) -> None:
     """Write and build the package `name` into an empty `folder`. Equal inputs give equal bytes.
 

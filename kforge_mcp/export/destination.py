@@ -14,7 +14,14 @@ from kforge_mcp.errors import UsageError
 from kforge_mcp.export.contents import FORMAT
 from kforge_mcp.records.base import new_id
 
-_TAKEN = frozenset(sys.stdlib_module_names) | {"torch", "numpy", "transformers", "kforge", "kforge_mcp", "kforge_runtime"}
+_TAKEN = frozenset(sys.stdlib_module_names) | {
+    "torch",
+    "numpy",
+    "transformers",
+    "kforge",
+    "kforge_mcp",
+    "kforge_runtime",
+}
 
 
 def check_name(name: str) -> str:
@@ -53,7 +60,9 @@ def check_free(folder: Path, *, overwrite: bool) -> None:
     if not overwrite:
         raise UsageError(f"{folder} exists already: pass overwrite=true to replace a package there, or another path")
     if not is_package(folder):
-        raise UsageError(f"{folder} exists and is not a package that kforge wrote, so it is not replaced: choose another path")
+        raise UsageError(
+            f"{folder} exists and is not a package that kforge wrote, so it is not replaced: choose another path"
+        )
 
 
 def is_package(folder: Path) -> bool:

@@ -143,7 +143,9 @@ class Exporter:
         (staged / "samples").mkdir()
         _write_json(staged / "samples" / "holdout.json", samples)
         _write_json(staged / "samples" / "acceptance.json", self.rounds)
-        text = verification(record, self.project, shipped.kernels, shipped.found.raw, self.baseline, self.toolchain.version)
+        text = verification(
+            record, self.project, shipped.kernels, shipped.found.raw, self.baseline, self.toolchain.version
+        )
         (staged / "VERIFICATION.md").write_text(text)
         (staged / "dist").mkdir()
         wheel = pack(staged, staged / "dist")

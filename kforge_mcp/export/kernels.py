@@ -109,7 +109,8 @@ def _serve(
     for outcome in (arguments, workspaces):
         if isinstance(outcome, Rejected):
             return outcome.message
-    assert not isinstance(arguments, Rejected) and not isinstance(workspaces, Rejected)
+    assert not isinstance(arguments, Rejected)
+    assert not isinstance(workspaces, Rejected)
     return ServedVariant(variant, Path(binary.path), binary.entry, tuple(arguments), tuple(workspaces))
 
 

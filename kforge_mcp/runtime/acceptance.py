@@ -117,6 +117,8 @@ class Clock:
         self._depth = 0
 
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with this clock around it."""
+
         @functools.wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
             self._depth += 1
@@ -172,7 +174,9 @@ class Bench:
         measure = acceptance_outputs.Yardstick(eager, self._results, self._perturbed)
         answer = measure.compare(packaged)
         if not answer["equal"]:
-            answer["equal_without"] = [card for card in self._cards if measure.compare(self._switched_off(card))["equal"]]
+            answer["equal_without"] = [
+                card for card in self._cards if measure.compare(self._switched_off(card))["equal"]
+            ]
         return answer
 
     def _switched_off(self, card: str) -> list[torch.Tensor]:

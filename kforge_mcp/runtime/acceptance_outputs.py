@@ -2,7 +2,8 @@
 
 With a float64 oracle o, eager e and package p, per floating output: rmse(p, o) <= 2 rmse(e, o) + f eps rms(o), eps of
 the output's dtype and f = 0.5 for 16-bit types, else 4: the judge's formula, where e's own error carries what a deep
-model makes of rounding. Without an oracle, rmse(p, e) <= 2 rmse(d, e) + f eps rms(e), where d are eager's outputs
+model makes of rounding. A float64 run that is far from eager (it wrote to a copy, drew other random numbers) is no
+oracle. Without an oracle, rmse(p, e) <= 2 rmse(d, e) + f eps rms(e), where d are eager's outputs
 after every result of a packaged card was disturbed by a random relative error of f eps. All else must be equal.
 """
 
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+
+from .oracle import Float64Mode
 
 _RATIO = 2.0
 _DEEPEST = 12
@@ -76,13 +79,11 @@ class Yardstick:
         eager = self._eager
         if [_form(tensor) for tensor in eager] != [_form(tensor) for tensor in packaged]:
             return _answer(False, False, "none", [], "the outputs differ in number, shape or dtype")
-        if all(_same_bits(one, two) for one, two in zip(eager, packaged)):
+        if all(_same_bits(one, two) for one, two in zip(eager, packaged, strict=True)):
             return _answer(True, True, "none", [], f"all {len(eager)} output tensors are equal bit for bit")
         oracle, name = self._oracle
         truth, scale = (eager, self._disturbed) if oracle is None else (oracle, eager)
-        figures = [
-            {"tensor": index, **_compare(got, scale[index], truth[index])} for index, got in enumerate(packaged)
-        ]
+        figures = [{"tensor": index, **_compare(got, scale[index], truth[index])} for index, got in enumerate(packaged)]
         worst = max(figures, key=lambda figure: figure["of_tolerance"])
         against = "eager" if oracle is None else "the float64 oracle"
         text = (
@@ -119,9 +120,7 @@ def _answer(equal: bool, bitwise: bool, oracle: str, figures: list[dict[str, Any
 
 
 def _same_bits(one: torch.Tensor, two: torch.Tensor) -> bool:
-    if one.numel() == 0:
-        return True
-    return bool(torch.equal(_bits(one), _bits(two)))
+    return one.numel() == 0 or bool(torch.equal(_bits(one), _bits(two)))
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -129,16 +128,26 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _oracle(run: Callable[[], list[torch.Tensor]], eager: list[torch.Tensor]) -> tuple[list[torch.Tensor] | None, str]:
-    from .oracle import float64_mode
-
+    """The whole model in float64, or None with what stood against it."""
+    missing = "no float64 oracle of the whole model"
     try:
-        with float64_mode():
+        with Float64Mode():
             result = run()
-    except Exception as error:  # whatever the model does under the mode, the other comparison remains
-        return None, f"no float64 oracle of the whole model ({type(error).__name__}: {str(error)[:200]})"
+    except Exception as error:  # noqa: BLE001 - whatever the model does in float64, the other measure remains
+        return None, f"{missing} ({type(error).__name__}: {str(error)[:200]})"
     if [tuple(tensor.shape) for tensor in result] != [tuple(tensor.shape) for tensor in eager]:
-        return None, "no float64 oracle of the whole model: its outputs have other shapes in float64"
+        return None, f"{missing}: its outputs have other shapes there"
+    for narrow, wide in zip(eager, result, strict=True):
+        if narrow.is_floating_point() and _strays(narrow, wide.double()):
+            return None, f"{missing}: it computes something else there"
     return result, "float64"
+
+
+def _strays(narrow: torch.Tensor, wide: torch.Tensor) -> bool:
+    """Whether a float64 run is too far off to be the same computation: half of the digits of the dtype."""
+    ordinary = narrow.isfinite() & wide.isfinite()
+    error = _rms((narrow.double() - wide)[ordinary])
+    return error > torch.finfo(narrow.dtype).eps ** 0.5 * _rms(wide[ordinary])
 
 
 def _compare(got: torch.Tensor, scale: torch.Tensor, truth: torch.Tensor) -> dict[str, Any]:
@@ -171,5 +180,5 @@ def _rms(values: torch.Tensor) -> float:
 
 
 def _largest(one: list[torch.Tensor], two: list[torch.Tensor]) -> float:
-    differences = [(a.double() - b.double()).abs() for a, b in zip(one, two) if a.numel()]
+    differences = [(a.double() - b.double()).abs() for a, b in zip(one, two, strict=True) if a.numel()]
     return max((float(difference.nan_to_num(0.0, 0.0, 0.0).max()) for difference in differences), default=0.0)

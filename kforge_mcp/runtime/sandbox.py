@@ -180,7 +180,7 @@ def filter_calls(channel: int, applied: Applied, *, may_open: bool) -> None:
         applied.lacks(problem)
 
 
-def like_a_candidate(applied: Applied) -> None:
+def like_a_candidate() -> None:
     """What the twin shares with a candidate's process and what costs time: the filter, without its refusals."""
     if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
         seccomp.install(seccomp.twin_filter())

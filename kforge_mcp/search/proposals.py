@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from pydantic import Field
@@ -160,10 +161,13 @@ def _describe(workspace: Workspace, project: Project, view: CardView, lease: Lea
     tree = view.tree()
     parent = view.find(lease.parent_id)
     source = workspace.blobs.get(parent.source).decode() if parent else ""
+    seed = None if parent else _unused_seed(view, lease)
     children = [row for row in view.candidates if row.parent_id == lease.parent_id]
     best = view.best
     lefts = [left for left in (project_left, iterations_left(view.budget, len(view.leases))) if left >= 0]
-    facts = Facts(view.card, project.target, source, parent.benchmarked if parent else None)
+    facts = Facts(
+        view.card, project.target, source or (seed.source if seed else ""), parent.benchmarked if parent else None
+    )
     return Proposal(
         lease_id=lease.lease_id,
         expires_at=lease.expires_at,
@@ -179,9 +183,17 @@ def _describe(workspace: Workspace, project: Project, view: CardView, lease: Lea
         failed=[_step(row, reason=True) for row in children if row.state == "failed"],
         tried=[_step(row) for row in children if row.state != "failed"],
         directions=directions(facts, start=tree.width(lease.parent_id) - 1),
-        seed=starter(view.card) if lease.parent_id == ROOT else None,
+        seed=seed,
         iterations_left=min(lefts) if lefts else -1,
     )
+
+
+def _unused_seed(view: CardView, lease: Lease) -> Starter | None:
+    """A seed that neither the tree holds nor an earlier lease on the root was offered, as far as there are any."""
+    left = list(starters(view.card, {row.source_key for row in view.candidates}))
+    answered = {row.lease_id for row in view.candidates}
+    roots = [one.lease_id for one in view.leases if one.parent_id == ROOT and one.lease_id not in answered]
+    return left[roots.index(lease.lease_id) % len(left)] if left else None
 
 
 def _step(candidate: Candidate, *, reason: bool = False) -> Step:
@@ -192,9 +204,22 @@ def _step(candidate: Candidate, *, reason: bool = False) -> Step:
 
 def starter(card: OperatorCard) -> Starter | None:
     """A source for the card that compiles: a seed of its operator family, else the smallest possible candidate."""
+    return next(starters(card), None)
+
+
+def starters(card: OperatorCard, known: Collection[str] = ()) -> Iterator[Starter]:
+    """Seeds of the card's operator family that the tree does not hold, and the smallest candidate if there are none.
+
+    `known` are the source keys of the tree's candidates.
+    """
+    from kforge_mcp.candidate.plan import Rejected, parse_plan, source_key
     from kforge_mcp.candidate.signature import minimal_candidate
     from kforge_mcp.seeds.catalogue import seeds_for
 
-    for seed in seeds_for(card):
-        return Starter(name=seed.name, source=seed.source)
-    return Starter(name="minimal", source=minimal_candidate(card)) if card.eligible else None
+    if not card.eligible or not card.variants:
+        return
+    seeds = [Starter(name=seed.name, source=seed.source) for seed in seeds_for(card)]
+    for seed in seeds or [Starter(name="minimal", source=minimal_candidate(card))]:
+        plan = parse_plan(seed.source, card, "cpu")
+        if isinstance(plan, Rejected) or source_key(plan) not in known:
+            yield seed

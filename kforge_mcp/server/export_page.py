@@ -48,7 +48,7 @@ class EndToEndRow(Output):
 
 
 class ExportOutput(Output):
-    """A package, or a job that is still making it."""
+    """A package, or a job that is still making it; `failed` if no kernel qualifies, with what each lacks."""
 
     status: Status
     job_id: str = ""
@@ -65,7 +65,7 @@ class ExportOutput(Output):
     next_step: str = ""
 
 
-def export_versions(job: Job) -> tuple[str, ExportOutput]:
+def export_versions(job: Job, limit: int = PAGE_LIMIT) -> tuple[str, ExportOutput]:
     """Text and structure of what an exporting job says. Raises `ToolError` if nothing could be exported."""
     if job.status == "failed":
         raise ToolError(clip(job.error, 3000))
@@ -78,13 +78,17 @@ def export_versions(job: Job) -> tuple[str, ExportOutput]:
             next_step="" if job.status == "cancelled" else step,
         )
         return f"export_package: {output.status}. {output.message}\njob_id: {output.job_id}\n{output.next_step}", output
-    return first_fitting(_versions(job, job.result), PAGE_LIMIT)
+    return first_fitting(_versions(job, job.result), limit)
 
 
 def _versions(job: Job, result: dict[str, Any]) -> Iterator[tuple[str, ExportOutput]]:
     kernels = [_kernel(PackagedKernel.model_validate(item)) for item in result.get("kernels", [])]
     modes = [_mode(EndToEnd.model_validate(item)) for item in result.get("end_to_end", [])]
     notes = [str(note) for note in result.get("notes", [])]
+    written = bool(result.get("path"))
+    step = "Install the wheel where the model runs, import it, and call attach(model)."
+    if not written:
+        step = "Call next_proposal to find faster candidates, then export again."
     for count, characters, said in (
         (len(kernels), 300, 6),
         (12, 160, 4),
@@ -94,7 +98,7 @@ def _versions(job: Job, result: dict[str, Any]) -> Iterator[tuple[str, ExportOut
         (2, 40, 0),
     ):
         output = ExportOutput(
-            status="ok",
+            status="ok" if written else "failed",
             job_id=job.job_id,
             **{
                 key: str(result.get(key, "")) for key in ("package_id", "project_id", "name", "path", "wheel", "report")
@@ -103,7 +107,7 @@ def _versions(job: Job, result: dict[str, Any]) -> Iterator[tuple[str, ExportOut
             kernels=[row.model_copy(update={"reason": clip(row.reason, characters)}) for row in kernels[:count]],
             end_to_end=modes,
             notes=[clip(note, characters) for note in notes[:said]],
-            next_step="Install the wheel where the model runs, import it, and call attach(model).",
+            next_step=step,
         )
         yield _text(output), output
 
@@ -140,8 +144,10 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _text(output: ExportOutput) -> str:
-    lines = [f"package {output.package_id} {output.name}: {output.path}", f"wheel: {output.wheel}"]
-    lines.append(f"report: {output.report}")
+    lines = [f"no package {output.name} was written: no kernel qualifies"]
+    if output.path:
+        lines = [f"package {output.package_id} {output.name}: {output.path}", f"wheel: {output.wheel}"]
+        lines.append(f"report: {output.report}")
     for row in output.kernels:
         state = "in" if row.included else "left out"
         ratio = f", {row.speedup:.3f}x [{figure(row.ci_low)}, {figure(row.ci_high)}] on holdout" if row.speedup else ""

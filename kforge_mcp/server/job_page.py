@@ -10,9 +10,11 @@ from pydantic import Field
 from kforge_mcp.records.base import now
 from kforge_mcp.records.job import Job
 from kforge_mcp.records.result import Stage, Status
-from kforge_mcp.server.results import Output, clip, structure
+from kforge_mcp.server.results import PAGE_LIMIT, Output, clip, structure
 from kforge_mcp.server.stage import job_stage_versions
 
+_ROOM = PAGE_LIMIT - 500
+"""Characters for the tool's own result, so that it fits with what is said of the job."""
 _STAGES: dict[str, Stage] = {
     "submit_candidate": "benchmark", "compile_candidate": "compile", "validate": "validate", "benchmark": "benchmark",
 }  # fmt: skip
@@ -33,7 +35,7 @@ def job_versions(job: Job) -> tuple[str, JobOutput]:
     """Text and structure of a job. A job that failed is a normal answer here: its message says why."""
     text, result, message = "", {}, job.message
     if job.status == "failed":
-        message = clip(job.error, 1500)
+        message = clip(job.error, 2000)
     elif job.status == "ok":
         text, output = _own(job)
         result = structure(output) if output else {}
@@ -60,9 +62,9 @@ def _own(job: Job) -> tuple[str, Output | None]:
         if job.tool in _STAGES:
             return job_stage_versions(job, str(job.arguments.get("candidate_id", "")), _STAGES[job.tool])
         if job.tool == "capture_model":
-            return capture_versions(job)
+            return capture_versions(job, _ROOM)
         if job.tool == "export_package":
-            return export_versions(job)
+            return export_versions(job, _ROOM)
     except ToolError as error:
         return str(error), None
     return "", None

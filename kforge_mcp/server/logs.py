@@ -34,4 +34,5 @@ def configure(level: str = "") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(chosen if chosen in logging.getLevelNamesMapping() else "INFO")
-    logging.getLogger("mcp").setLevel(logging.WARNING)
+    for talkative in ("mcp", "alembic", "distributed"):
+        logging.getLogger(talkative).setLevel(logging.WARNING)

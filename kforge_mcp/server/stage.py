@@ -141,6 +141,8 @@ def _advice(result: StageResult) -> str:
     if result.status != "ok" or not result.passed:
         if result.reason in ("target_unavailable", "device_busy", "internal_error"):
             return "The candidate was not judged; call benchmark with its candidate_id once the cause is gone."
+        if result.reason == "weak_oracle":
+            return "Inputs cannot tell right from wrong on this card, so nothing is claimed on it. Take another card."
         if result.reason == "budget_exhausted":
             return "Call set_budget and submit again, or export_package."
         return (

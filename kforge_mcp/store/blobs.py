@@ -81,9 +81,7 @@ class BlobStore:
             if file.parent.name + file.name in referenced:
                 continue
             try:
-                if file.stat().st_mtime < limit:
-                    file.unlink()
-                    removed += 1
+                removed += _remove_if_older(file, limit)
             except FileNotFoundError:
                 continue
         return removed
@@ -111,6 +109,19 @@ class BlobStore:
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise WorkspaceError(f"cannot store a blob in {self.root}: {error.strerror or error}") from error
+
+
+def _remove_if_older(file: Path, limit: float) -> bool:
+    if file.stat().st_mtime >= limit:
+        return False
+    aside = file.with_name(_TEMPORARY + secrets.token_hex(8))
+    os.rename(file, aside)
+    if aside.stat().st_mtime >= limit:
+        # Somebody stored the same content between the two looks, and is about to commit a record of it.
+        os.rename(aside, file)
+        return False
+    aside.unlink()
+    return True
 
 
 def _private(path: str, flags: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ __all__ = ["BUSY_TIMEOUT_S", "Workspace", "default_root"]
 
 DATABASE = "kforge.db"
 BUSY_TIMEOUT_S = 10.0
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 class Workspace:
@@ -28,6 +30,8 @@ class Workspace:
     def __init__(self, root: Path, engine: Engine) -> None:
         self.root = root
         self.blobs = BlobStore(root / "blobs")
+        self._database = root / DATABASE
+        self._log = root / (DATABASE + "-wal")
         self._engine = engine
         self._writer = engine.execution_options(kforge_write=True)
 
@@ -97,6 +101,28 @@ class Workspace:
 
         with _explained(self.root), Session(self._engine) as session:
             yield session
+
+    def change_stamp(self) -> tuple[int, ...]:
+        """Changes whenever a transaction was committed by any process, though one right after another may share a
+        stamp; much cheaper than reading."""
+        stats = [path.stat() for path in (self._database, self._log) if path.exists()]
+        return tuple(value for stat in stats for value in (stat.st_mtime_ns, stat.st_size))
+
+    def sweep(self) -> int:
+        """Remove blobs that no record names and leftovers of crashes, if older than an hour; returns how many.
+
+        Blobs are named by records alone: a digest inside another blob does not keep one.
+        """
+        from sqlalchemy import String, select, type_coerce
+
+        from kforge_mcp.store import schema
+
+        named: set[str] = set()
+        with self.reading() as session:
+            for table in schema.metadata.sorted_tables:
+                for text in session.scalars(select(type_coerce(table.c.record, String))):
+                    named.update(_DIGEST.findall(text))
+        return self.blobs.sweep(named)
 
     def close(self) -> None:
         """Release the database; the object is of no use afterwards."""

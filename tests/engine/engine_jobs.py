@@ -54,6 +54,14 @@ def text(ctx: JobContext) -> Any:
     return "no dict"
 
 
+def no_json(ctx: JobContext) -> dict[str, Any]:
+    return {"value": object()}
+
+
+def nan(ctx: JobContext) -> dict[str, Any]:
+    return {"value": float("nan")}
+
+
 def kill_engine(ctx: JobContext) -> dict[str, Any]:
     os.kill(os.getpid(), signal.SIGKILL)
     return {}

@@ -45,19 +45,19 @@ def test_a_job_gets_its_arguments_folder_and_environment(
 
 
 def test_failures_say_whose_they_are_and_the_engine_goes_on(served: Workspace) -> None:
-    submitted = [_submit(served, name) for name in ("refuse", "fail", "leave", "text", "nonsense", "echo")]
+    submitted = [
+        _submit(served, name) for name in ("refuse", "fail", "leave", "text", "no_json", "nan", "nonsense", "echo")
+    ]
     ended = [jobs.wait(served, job.job_id, WAIT_S) for job in submitted]
     assert [(job.status, job.error_kind) for job in ended] == [
         ("failed", "usage"),
-        ("failed", "internal"),
-        ("failed", "internal"),
-        ("failed", "internal"),
-        ("failed", "internal"),
+        *[("failed", "internal")] * 6,
         ("ok", ""),
     ]
     assert ended[0].error == "the entry cannot be imported"
     assert ended[1].error == "ZeroDivisionError: of the job"
     assert "returned str" in ended[3].error
+    assert {job.attempt for job in ended} == {1}
     assert 'raise ZeroDivisionError("of the job")' in log_tail(served.engine_dir, 200)
 
 

@@ -1,6 +1,7 @@
 """What is left when servers and engines die, start at once, or go."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from kforge_mcp.engine import jobs, starter
 from kforge_mcp.engine.dispatcher import MAX_ATTEMPTS
 from kforge_mcp.engine.starter import ensure_engine, stop_engine
 from kforge_mcp.engine.state import EngineState, is_running, log_tail, read_state
+from kforge_mcp.records.base import now
 from kforge_mcp.records.job import Job
+from kforge_mcp.store import jobs as rows
 from kforge_mcp.store.workspace import Workspace
 from tests.engine.waiting import is_alive, number_in, until
 
@@ -199,3 +202,38 @@ def test_the_engine_joins_a_cluster_elsewhere(
         assert job.result["engine"] == cluster.pid
         stop_engine(served)
         cluster.kill()
+
+
+_COMMIT_LATE = """
+import os, sys
+from kforge_mcp.engine import daemon, state
+from kforge_mcp.store import jobs
+from kforge_mcp.store.workspace import Workspace
+
+if "AGAIN" in os.environ:
+    print("started again", flush=True)
+    sys.exit(state.is_running(Workspace.open(sys.argv[2]).engine_dir))
+
+async def serve_nothing(workspace, *rest):
+    os.environ["AGAIN"] = "1"
+
+daemon._serve = serve_nothing
+daemon.main()
+"""
+
+
+def test_a_job_committed_while_the_engine_goes_is_not_left_behind(workspace: Workspace) -> None:
+    job = Job(job_id="job_late", tool="t", function="m:f", arguments={}, arguments_key="k", created_at=now())
+    with workspace.transaction() as session:
+        rows.save(session, job)
+    command = [sys.executable, "-c", _COMMIT_LATE, "--workspace", str(workspace.root)]
+    engine = subprocess.run(command, check=False, capture_output=True, text=True, timeout=WAIT_S)
+    assert (engine.stdout, engine.returncode) == ("started again\n", 0)
+
+
+def test_an_engine_ends_when_its_workspace_is_deleted(workspace: Workspace) -> None:
+    ensure_engine(workspace)
+    engine = _engine(workspace)
+    shutil.rmtree(workspace.root)
+    until(lambda: not is_alive(engine.pid))
+    assert not workspace.root.exists()

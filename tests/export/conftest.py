@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from kforge_mcp.candidate.plan import parse_plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.outcome import Binary
@@ -23,7 +24,7 @@ from kforge_mcp.records.variant import Argument, Variant
 
 ROWS, WIDTH = 64, 256
 
-MODEL = f'''
+MODEL = f"""
 import torch
 
 
@@ -58,11 +59,14 @@ class TinyModel(torch.nn.Module):
 def make():
     torch.manual_seed(0)
     return TinyModel().eval(), (torch.randn(1, {ROWS}, {WIDTH}),)
-'''
+"""
 
 NORM = """// /// kforge
 // entry = "norm"
-// args = ["hidden_states", "weight", "eps", "hidden_states.numel // hidden_states.shape[-1]", "hidden_states.shape[-1]", "out", "scratch"]
+// args = [
+//   "hidden_states", "weight", "eps", "hidden_states.numel // hidden_states.shape[-1]", "hidden_states.shape[-1]",
+//   "out", "scratch",
+// ]
 // [workspace]
 // scratch = {dtype = "fp32", shape = ["hidden_states.shape[-1]"], init = "zero"}
 // ///
@@ -220,7 +224,8 @@ class Scripts:
 
     def run(self, script: str, paths: list[str]) -> str:
         output = self._folder / "output.txt"
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"script": script, "paths": paths, "output": str(output)}) + "\n")
         self._process.stdin.flush()
         status = self._process.stdout.readline().strip()
@@ -298,7 +303,11 @@ def package(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def in_model(toolbox: Toolbox, package: Path) -> Callable[[str], str]:
     """Run a script where `model`, `x`, `tiny_model` and the package `tk` are at hand."""
-    start = "import torch, tiny_model\nimport tinykernels as tk\ntorch.set_grad_enabled(False)\nmodel, (x,) = tiny_model.make()\n"
+    start = """
+import torch, tiny_model, tinykernels as tk
+torch.set_grad_enabled(False)
+model, (x,) = tiny_model.make()
+"""
     return lambda script: toolbox.python(start + script, package)
 
 
@@ -312,3 +321,9 @@ def sample_cards() -> tuple[OperatorCard, OperatorCard]:
 def sample_source() -> str:
     """The norm's candidate."""
     return NORM
+
+
+@pytest.fixture
+def pair_source() -> str:
+    """The pair function's candidate."""
+    return PAIR

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from kforge_mcp.errors import ToolchainError
 from kforge_mcp.export.baseline import baseline_of
 from kforge_mcp.export.building import TorchPaths, stage
@@ -56,8 +57,8 @@ def test_a_compiler_that_fails_is_quoted(toolbox, tmp_path) -> None:
     class Failed:
         returncode, stdout, stderr, timed_out = 1, "", "fatal error: no such header", False
 
+    (tmp_path / "package").mkdir()
     with pytest.raises(ToolchainError, match="no such header"):
-        (tmp_path / "package").mkdir()
         stage(
             tmp_path / "package", "tinykernels", toolbox.kernels(),
             baseline=baseline_of("x86-64"), compiler=["c++"], torch=TorchPaths([], []), run=run,

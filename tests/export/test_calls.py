@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from kforge_mcp.candidate.plan import Plan, parse_plan
 from kforge_mcp.compile.outcome import Binary
 from kforge_mcp.export.calls import cannot_dispatch
@@ -48,4 +49,5 @@ def test_only_variants_that_holdout_showed_faster_are_served(sample_cards, sampl
     assert [served.variant.variant_id for served in made.variants] == ["v_norm"]
     assert made.left_out == {"v_other": "holdout: no difference shown", "v_unclaimed": "not claimed by the candidate"}
     nothing = assemble(card, plan, {}, [binary], candidate_id="c", holdout=shown[0], verdicts=shown[1:])
-    assert isinstance(nothing, NotPackaged) and "no difference shown" in nothing.reason
+    assert isinstance(nothing, NotPackaged)
+    assert "no difference shown" in nothing.reason

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from kforge_mcp.errors import UsageError
 from kforge_mcp.export.destination import check_free, check_name, is_package, put, resolve
 
 
 @pytest.mark.parametrize(
-    "name", ["", "My Kernels", "my-kernels", "1st", "class", "torch", "json", "aten", "a/b", "..", "kforge_mcp", "x" * 65]
+    "name",
+    ["", "My Kernels", "my-kernels", "1st", "class", "torch", "json", "aten", "a/b", "..", "kforge_mcp", "x" * 65],
 )
 def test_names_that_cannot_be_packages_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="name="):
@@ -64,7 +66,8 @@ def test_what_exists_is_replaced_only_if_asked_and_only_if_it_is_ours(tmp_path: 
         put(staged, theirs, overwrite=True)
     assert (theirs / "thesis.txt").read_text() == "years of work"
     put(staged, ours, overwrite=True)
-    assert (ours / "VERIFICATION.md").read_text() == "new" and is_package(ours)
+    assert (ours / "VERIFICATION.md").read_text() == "new"
+    assert is_package(ours)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ours", "staged", "theirs"]
 
 

@@ -258,7 +258,7 @@ import tinykernels._library as library
 model, _ = tiny_model.make()
 try:
     tk.attach(model)
-except tk.Unsupported as error:
+except tk.UnsupportedError as error:
     assert "is not the file that was packaged" in str(error)
 else:
     raise AssertionError("attached")
@@ -271,7 +271,7 @@ for changed, words in (
 ):
     try:
         library.check_machine(changed)
-    except tk.Unsupported as error:
+    except tk.UnsupportedError as error:
         assert words in str(error), error
     else:
         raise AssertionError(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from kforge_mcp.export.selection import choose
 from kforge_mcp.records.base import now
 from kforge_mcp.records.candidate import Candidate
@@ -46,7 +47,10 @@ FAILED = StageResult(candidate_id="x", stage="validate", status="failed", reason
 @pytest.mark.parametrize(
     ("tried", "words"),
     [
-        (benchmarked("x", "no_difference_shown", 0.95), "no difference shown: 1.050 times eager's speed (0.950 to 1.150)"),
+        (
+            benchmarked("x", "no_difference_shown", 0.95),
+            "no difference shown: 1.050 times eager's speed (0.950 to 1.150)",
+        ),
         (candidate("x", validated=FAILED), "validate failed: wrong_result"),
         (candidate("x"), "has not been compiled"),
         (candidate("x", compiled=StageResult(candidate_id="x", stage="compile", status="ok")), "was not benchmarked"),
@@ -55,10 +59,12 @@ FAILED = StageResult(candidate_id="x", stage="validate", status="failed", reason
 )
 def test_what_the_best_candidate_lacks_is_said(sample_cards, tried: Candidate, words: str) -> None:
     choices, lacking = choose(list(sample_cards), {"card_norm": [tried]}, "cpu")
-    assert choices == [] and words in lacking[0].reason
+    assert choices == []
+    assert words in lacking[0].reason
 
 
 def test_nothing_is_claimed_on_a_weak_oracle(sample_cards) -> None:
     weak = sample_cards[0].model_copy(update={"weak_oracle": "zeros pass"})
     choices, lacking = choose([weak], {"card_norm": [benchmarked("x", "faster", 1.5)]}, "cpu")
-    assert choices == [] and "zeros pass" in lacking[0].reason
+    assert choices == []
+    assert "zeros pass" in lacking[0].reason

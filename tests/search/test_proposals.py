@@ -191,3 +191,27 @@ def test_no_visit_is_lost_when_results_arrive_at_once(workspace: Workspace) -> N
     state = search_status(workspace).cards[0]
     assert next(row for row in state.candidates if row.candidate_id == parent).visits == 13
     assert state.budget.spent_iterations == 13
+
+
+def rms_norm_card(workspace: Workspace) -> OperatorCard:
+    text = (
+        "class TinyRMSNorm(nn.Module):\n    def forward(self, hidden_states):\n"
+        "        v = hidden_states.pow(2).mean(-1, keepdim=True)\n"
+        "        return self.weight * (hidden_states * torch.rsqrt(v + self.eps))\n"
+    )
+    return store_card(workspace, reference_source=text)[1]
+
+
+def test_every_seed_is_offered_once_and_parallel_leases_get_different_ones(workspace: Workspace) -> None:
+    from kforge_mcp.seeds.catalogue import seeds_for
+
+    card = rms_norm_card(workspace)
+    names = [seed.name for seed in seeds_for(card)]
+    assert len(names) >= 2
+    first, second = next_proposal(workspace, count=2).proposals
+    assert first.seed is not None
+    assert second.seed is not None
+    assert [first.seed.name, second.seed.name] == names[:2]
+    create_candidate(workspace, card_id=card.card_id, source=first.seed.source, lease_id=first.lease_id)
+    offered = [proposal.seed for proposal in next_proposal(workspace, count=6).proposals]
+    assert first.seed.name not in [seed.name for seed in offered if seed]

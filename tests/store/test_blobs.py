@@ -104,3 +104,17 @@ def test_a_full_disk_is_a_workspace_error_and_leaves_nothing(blobs: BlobStore, m
     with pytest.raises(WorkspaceError, match="No space left on device"):
         blobs.put(b"data")
     assert _files(blobs) == []
+
+
+def test_a_blob_stored_again_while_it_is_swept_stays(blobs: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = blobs.put(b"data")
+    _age(blobs, digest)
+    rename = os.rename
+
+    def store_first(source: Path, target: Path) -> None:
+        blobs.put(b"data")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", store_first)
+    assert blobs.sweep(set()) == 0
+    assert blobs.get(digest) == b"data"

@@ -1,3 +1,4 @@
+import os
 import sqlite3
 import subprocess
 import sys
@@ -159,3 +160,20 @@ def test_a_crash_between_blob_and_record_leaves_nothing_that_dangles(workspace: 
     with workspace.reading() as session:
         assert budgets.find(session, digest) is None
     assert workspace.blobs.get(digest) == b"content"
+
+
+def test_sweeping_keeps_what_a_record_names_anywhere(workspace: Workspace) -> None:
+    named, unnamed = workspace.blobs.put(b"named"), workspace.blobs.put(b"unnamed")
+    for digest in (named, unnamed):
+        os.utime(workspace.blobs.path(digest), (0, 0))
+    with workspace.transaction() as session:
+        budgets.save(session, Budget(owner_id=f"in a text: {named}"))
+    assert workspace.sweep() == 1
+    assert (workspace.blobs.has(named), workspace.blobs.has(unnamed)) == (True, False)
+
+
+def test_a_commit_of_another_process_changes_the_stamp(workspace: Workspace) -> None:
+    before = workspace.change_stamp()
+    assert workspace.change_stamp() == before
+    subprocess.run([sys.executable, "-c", _COUNT, str(workspace.root)], check=True)
+    assert workspace.change_stamp() != before

@@ -85,7 +85,7 @@ async def capture_model(
     return reply(*capture_versions(job))
 
 
-def capture_versions(job: Job) -> tuple[str, CaptureOutput]:
+def capture_versions(job: Job, limit: int = PAGE_LIMIT) -> tuple[str, CaptureOutput]:
     """Text and structure of what a capturing job says. Raises `ToolError` if the capture could not be made."""
     if job.status == "failed":
         raise ToolError(clip(job.error, 3000))
@@ -98,7 +98,7 @@ def capture_versions(job: Job) -> tuple[str, CaptureOutput]:
             next_step="" if job.status == "cancelled" else step,
         )
         return f"capture_model: {output.status}. {output.message}\njob_id: {output.job_id}\n{output.next_step}", output
-    return first_fitting(_versions(job, dict(job.result)), PAGE_LIMIT)
+    return first_fitting(_versions(job, dict(job.result)), limit)
 
 
 def _versions(job: Job, result: dict[str, Any]) -> Iterator[tuple[str, CaptureOutput]]:

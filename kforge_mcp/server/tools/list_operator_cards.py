@@ -33,7 +33,7 @@ def list_operator_cards(
         Field(description="torch operators, functions of the model's code, module classes, or all"),
     ] = "all",
     sort: Annotated[
-        Literal["gain", "share", "time", "calls", "name"],
+        Literal["gain", "share", "calls", "name"],
         Field(description="gain: largest possible gain for the whole workload first"),
     ] = "gain",
     limit: Annotated[int, Field(ge=1, le=100, description="Cards on a page; fewer if they would be too long")] = 20,

@@ -5,6 +5,6 @@ counted in `stats()`. What was measured, and how, stands in VERIFICATION.md.
 """
 
 from ._attach import Attached, attach, detach, enabled, stats
-from ._library import Unsupported
+from ._library import UnsupportedError
 
-__all__ = ["Attached", "Unsupported", "attach", "detach", "enabled", "stats"]
+__all__ = ["Attached", "UnsupportedError", "attach", "detach", "enabled", "stats"]

@@ -73,7 +73,7 @@ def attach(model: torch.nn.Module, *, on_error: Literal["raise", "fallback"] = "
 
     An error inside a kernel is raised, or with `on_error="fallback"` counted, logged once, and the original is
     called; the latest choice holds for the whole package. Functions are replaced where modules loaded by now hold
-    them. A class or function whose source differs from the captured one is left alone. Raises `Unsupported` where
+    them. A class or function whose source differs from the captured one is left alone. Raises `UnsupportedError` where
     this machine cannot run the kernels.
     """
     if on_error not in ("raise", "fallback"):

@@ -146,7 +146,7 @@ class Dispatcher:
                 card.miss(explain(key))
                 return None
             tensors = variant.pick(values)
-            if _grad_enabled() and any([tensor is not None and tensor.requires_grad for tensor in tensors]):
+            if _grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
                 card.miss("grad")
             elif _autocast_enabled(device):
                 card.miss("autocast")
@@ -196,7 +196,7 @@ def _differences(expected: tuple[Any, ...], got: tuple[Any, ...]) -> Iterator[st
     elif expected[0] != got[0] or len(expected) != len(got):
         yield "form"
     else:
-        for one, two in zip(expected[1:], got[1:]):
+        for one, two in zip(expected[1:], got[1:], strict=True):
             yield from _differences(one, two) if isinstance(one[0], (tuple, type, torch.dtype)) else ["form"]
 
 

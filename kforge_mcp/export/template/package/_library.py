@@ -18,7 +18,7 @@ FOLDER = Path(__file__).resolve().parent
 FORMAT = "kforge-package/1"
 
 
-class Unsupported(RuntimeError):
+class UnsupportedError(RuntimeError):
     """This machine or torch cannot run the package's kernels; the message says what is missing."""
 
 
@@ -27,7 +27,7 @@ def manifest() -> dict[str, Any]:
     """What the package holds, as JSON."""
     content = json.loads((FOLDER / "manifest.json").read_text())
     if content.get("format") != FORMAT:
-        raise Unsupported(f"manifest.json is of format {content.get('format')!r}, this code reads {FORMAT!r}")
+        raise UnsupportedError(f"manifest.json is of format {content.get('format')!r}, this code reads {FORMAT!r}")
     return content
 
 
@@ -40,14 +40,14 @@ def namespace() -> str:
 def load() -> ctypes.CDLL:
     """Load the kernels and register their operators; later calls return the same library.
 
-    Raises `Unsupported` before anything is loaded that could not run here.
+    Raises `UnsupportedError` before anything is loaded that could not run here.
     """
     content = manifest()
     check_machine(content)
     for name, digest in content["libraries"].items():
         found = hashlib.sha256((FOLDER / name).read_bytes()).hexdigest()
         if found != digest:
-            raise Unsupported(f"{name} is not the file that was packaged: its sha256 is {found}, not {digest}")
+            raise UnsupportedError(f"{name} is not the file that was packaged: its sha256 is {found}, not {digest}")
     path = str(FOLDER / content["operators"])
     torch.ops.load_library(path)
     library = ctypes.CDLL(path)
@@ -58,23 +58,25 @@ def load() -> ctypes.CDLL:
             kernel = str(FOLDER / captured["kernel"])
             failure = library.kforge_load(card, variant, kernel.encode(), captured["entry"].encode())
             if failure:
-                raise Unsupported(f"{captured['kernel']} cannot be loaded: {failure.decode(errors='replace')}")
+                raise UnsupportedError(f"{captured['kernel']} cannot be loaded: {failure.decode(errors='replace')}")
         _register_fake(content["name"], entry)
     return library
 
 
 def check_machine(content: dict[str, Any]) -> None:
-    """Raises `Unsupported` where torch is too old or the processor lacks instructions the kernels use."""
+    """Raises `UnsupportedError` where torch is too old or the processor lacks instructions the kernels use."""
     release = tuple(int(part) for part in str(torch.__version__).split("+")[0].split(".")[:2])
     least = tuple(int(part) for part in content["torch_minimum"].split("."))
     if release < least:
-        raise Unsupported(f"torch {torch.__version__} is too old: {content['torch_minimum']} or newer is needed")
+        raise UnsupportedError(f"torch {torch.__version__} is too old: {content['torch_minimum']} or newer is needed")
     system, machine = platform.system(), platform.machine()
     if (system, machine) != ("Linux", content["machine"]):
-        raise Unsupported(f"the kernels were built for Linux on {content['machine']}, this is {system} on {machine}")
+        raise UnsupportedError(
+            f"the kernels were built for Linux on {content['machine']}, this is {system} on {machine}"
+        )
     missing = sorted(set(content["cpu_features"]) - processor_features())
     if missing:
-        raise Unsupported(
+        raise UnsupportedError(
             f"the kernels were built for {content['baseline']}, and this processor lacks {', '.join(missing)}: "
             "export the package again on this machine"
         )

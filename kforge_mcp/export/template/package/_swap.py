@@ -67,7 +67,7 @@ def swap_out(module: torch.nn.Module, owner: str) -> None:
     module.__class__ = cls
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _layered(base: type, owner: str, layer: Layer) -> type:
     namespace: dict[str, Any] = {
         "__module__": base.__module__,

@@ -1,0 +1,143 @@
+"""The life of a candidate's process: shut in, load the shared object, call it when told to.
+
+Nothing here is trusted by the referee once the candidate's first line has run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import ctypes.util
+import os
+import re
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import sandbox
+from .arena import Arena
+from .sides import EXPORT, GO, LOAD, PREPARE, answer, done, read_order
+
+_SCALARS = {
+    "int64": ctypes.c_int64,
+    "int32": ctypes.c_int32,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+    "bool": ctypes.c_bool,
+}
+_LIBM = ctypes.CDLL("libm.so.6")
+_OPENMP = re.compile(r"(/\S*/lib(?:gomp|omp|iomp5)[^/]*\.so[^/\s]*)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Library:
+    """A shared object's bytes and the function that it exports."""
+
+    data: bytes
+    entry: str
+
+
+def live(
+    channel: socket.socket,
+    arena: Arena,
+    output: int,
+    *,
+    libraries: list[Library],
+    folder: str,
+    threads: int,
+    limits: sandbox.Limits,
+    applied: sandbox.Applied,
+) -> None:
+    """Serve orders until the referee is gone. The first answer lists what could not be applied, one per line."""
+    torch.set_num_threads(threads)
+    share_openmp()
+    path = _shut_in(channel.fileno(), output, libraries, folder, limits, applied)
+    functions: list[Any] = []
+    calls: list[tuple[Any, list[Any]]] = []
+    answer(channel, "\n".join(applied.notes))
+    while True:
+        opcode, body = read_order(channel)
+        if opcode == GO:
+            for function, arguments in calls:
+                function(*arguments)
+            done(channel)
+        elif opcode == PREPARE:
+            calls = [_bind(functions, arena, call) for call in body]
+            answer(channel, floating_point_state())
+        elif opcode == LOAD:
+            problem = _load(functions, libraries, path)
+            sandbox.filter_calls(channel.fileno(), applied, may_open=False)
+            answer(channel, problem)
+        elif opcode == EXPORT:
+            answer(channel)
+
+
+def share_openmp() -> None:
+    """Make torch's own OpenMP run-time visible to shared objects loaded later: one run-time, one team of threads."""
+    with open("/proc/self/maps") as file:
+        loaded = set(_OPENMP.findall(file.read()))
+    for path in sorted(loaded):
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    for name in ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6"):
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(name)
+
+
+def floating_point_state() -> str:
+    """Rounding, denormal and exception-mask bits of this thread, as text."""
+    environment = (ctypes.c_uint32 * 16)()
+    _LIBM.fegetenv(environment)
+    if os.uname().machine == "x86_64":
+        return f"{environment[0] & 0xFFFF:#x}/{environment[7] & 0xFFC0:#x}"
+    return f"{environment[0]:#x}"
+
+
+def _shut_in(
+    channel: int,
+    output: int,
+    libraries: list[Library],
+    folder: str,
+    limits: sandbox.Limits,
+    applied: sandbox.Applied,
+) -> str:
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    for number, source in ((0, nothing), (1, output), (2, output)):
+        os.dup2(source, number)
+    sandbox.limit(limits, applied)
+    path = sandbox.empty_root(folder, {_name(i): library.data for i, library in enumerate(libraries)}, applied)
+    sandbox.scrub_environment()
+    sandbox.give_up_privileges(applied)
+    sandbox.keep_descriptors({0, 1, 2, channel})
+    sandbox.filter_calls(channel, applied, may_open=True)
+    return path
+
+
+def _name(index: int) -> str:
+    return f"candidate{index}.so"
+
+
+def _load(functions: list[Any], libraries: list[Library], path: str) -> str:
+    for index, library in enumerate(libraries):
+        try:
+            loaded = ctypes.CDLL(os.path.join(path, _name(index)), mode=os.RTLD_NOW)
+            function = getattr(loaded, library.entry)
+        except (OSError, AttributeError) as error:
+            return str(error)
+        function.restype = None
+        functions.append(function)
+    return ""
+
+
+def _bind(functions: list[Any], arena: Arena, call: dict[str, Any]) -> tuple[Any, list[Any]]:
+    base = arena.memory.data_ptr()
+    arguments: list[Any] = []
+    for kind, value in call["arguments"]:
+        if kind == "pointer":
+            arguments.append(ctypes.c_void_p(base + value))
+        elif kind == "null":
+            arguments.append(ctypes.c_void_p(None))
+        else:
+            arguments.append(_SCALARS[kind](value))
+    return functions[call["library"]], arguments

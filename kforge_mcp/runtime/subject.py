@@ -1,0 +1,81 @@
+"""One variant under judgement: its layout, its eager, its fresh inputs, and what the trials learn about it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .arena import Slot
+from .batch import Bound
+from .checks import Errors, eager_errors
+from .freshness import FreshInputs
+from .inputs import Blocks, block_axis
+from .oracle import Expected, expected
+from .reference import Reference
+from .values import flatten
+
+
+@dataclass
+class Subject:
+    """A variant and what is known of it. Everything here is private to the referee."""
+
+    index: int
+    variant: dict[str, Any]
+    slot: Slot
+    bound: Bound
+    reference: Reference
+    blob_root: str
+    errors: list[dict[str, Errors]] = field(default_factory=list)
+    longest: int = 0
+    notes: list[str] = field(default_factory=list)
+    calls_per_batch: int = 1
+
+    def __post_init__(self) -> None:
+        self.where = block_axis(self.variant)
+        self.generator = torch.Generator().manual_seed(secrets.randbits(63))
+        self.fresh = FreshInputs(self.variant, self.slot, self.where, secrets.randbits(63), self.blob_root)
+
+    def eager(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Eager's flat results on the variant's tensors."""
+        return flatten(self.reference.call(tensors, self.variant["call"]))
+
+    def inputs_of(self, image: torch.Tensor) -> list[torch.Tensor]:
+        """The inputs in an image, as views."""
+        return [place.view(image) for place in self.slot.inputs]
+
+    def expect(self, image: torch.Tensor, blocks: Blocks) -> Expected:
+        """What eager and the oracle say of an image's inputs; eager's errors are learnt from it."""
+        with torch.no_grad():
+            result = expected(self.eager, [_kept(view) for view in self.inputs_of(image)])
+        self.longest = max(self.longest, result.longest)
+        if result.note and result.note not in self.notes:
+            self.notes.append(result.note)
+        self.learn(eager_errors(result, blocks))
+        return result
+
+    def learn(self, errors: Sequence[dict[str, Errors]]) -> None:
+        """Keep eager's largest errors by output and style."""
+        if not self.errors:
+            self.errors = [{} for _ in errors]
+        for known, new in zip(self.errors, errors, strict=True):
+            for style, measured in new.items():
+                known.setdefault(style, Errors()).merge(measured)
+
+    def label(self) -> str:
+        """The variant in a few words, for messages."""
+        shapes = ", ".join("x".join(map(str, spec["shape"])) or "scalar" for spec in self.variant["tensors"][:3])
+        kinds = sorted({spec["dtype"] for spec in self.variant["tensors"]})
+        return f"variant {self.variant['variant_id']} ({shapes}; {'/'.join(kinds)})"
+
+
+def _kept(view: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides, stride 0 included: eager may choose its path by layout."""
+    if view.numel() == 0 or all(step for step in view.stride()):
+        return view.clone(memory_format=torch.preserve_format)
+    count = 1 + sum((size - 1) * step for size, step in zip(view.shape, view.stride(), strict=True))
+    flat = view.as_strided((count,), (1,), view.storage_offset()).clone()
+    return flat.as_strided(view.shape, view.stride(), 0)
