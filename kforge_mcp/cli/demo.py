@@ -54,12 +54,13 @@ class ToolFailedError(Exception):
 class Agent:
     """An MCP client that waits for long work and keeps a transcript."""
 
-    def __init__(self, client: Client, screen: Screen, transcript: Path | None) -> None:
+    def __init__(self, client: Client, screen: Screen, transcript: Path | None, paths: dict[str, str]) -> None:
         self._client = client
         self._screen = screen
         self._transcript = transcript
         if transcript:
             transcript.write_text("")
+            self._note({"paths": {str(Path(key).resolve()): name for key, name in paths.items()}})
 
     async def call(self, tool: str, **arguments: Any) -> Row:
         """Call a tool and wait for its result, following `job_id` while the work goes on.
@@ -81,14 +82,16 @@ class Agent:
 
         result = await self._client.call_tool(tool, arguments, progress_callback=report)
         text = "\n".join(getattr(block, "text", "") for block in result.content)
-        structured = result.structured_content or {}
         if self._transcript:
-            line = {"tool": tool, "arguments": arguments, "text": text, "structured": structured}
-            with self._transcript.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+            self._note({"tool": tool, "arguments": arguments, "text": text, "structured": result.structured_content})
         if result.is_error:
             raise ToolFailedError(f"{tool}: {text}")
-        return structured
+        return result.structured_content or {}
+
+    def _note(self, line: Row) -> None:
+        assert self._transcript is not None
+        with self._transcript.open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 async def _demo(options: argparse.Namespace, screen: Screen) -> int:
@@ -101,7 +104,14 @@ async def _demo(options: argparse.Namespace, screen: Screen) -> int:
         from mcp.client.stdio import stdio_client
 
         async with Client(stdio_client(server, errlog=log)) as client:
-            agent = Agent(client, screen, options.transcript)
+            # A transcript may be published: it says which folders stand for places of this machine.
+            places = {
+                options.workspace: "/workspace",
+                os.getcwd(): "/project",
+                str(LLAMA.parents[1]): "/kforge",
+                sys.prefix: "/server",
+            }
+            agent = Agent(client, screen, options.transcript, places)
             capture = await agent.call("capture_model", entry=options.entry)
             if capture["status"] != "ok":
                 raise ToolFailedError(f"capture_model: {capture.get('message', capture['status'])}")

@@ -11,9 +11,15 @@ from kforge_mcp.records.tensor import FLOATING
 
 # Integer arithmetic, so that they vectorise everywhere and -ffast-math cannot change them.
 CONVERSIONS = r"""
-[[maybe_unused]] static inline uint32_t kforge_bits(float value) { uint32_t bits; std::memcpy(&bits, &value, 4); return bits; }
-[[maybe_unused]] static inline float kforge_float(uint32_t bits) { float value; std::memcpy(&value, &bits, 4); return value; }
-[[maybe_unused]] static inline float bf16_to_float(uint16_t bits) { return kforge_float(static_cast<uint32_t>(bits) << 16); }
+[[maybe_unused]] static inline uint32_t kforge_bits(float value) {
+    uint32_t bits; std::memcpy(&bits, &value, 4); return bits;
+}
+[[maybe_unused]] static inline float kforge_float(uint32_t bits) {
+    float value; std::memcpy(&value, &bits, 4); return value;
+}
+[[maybe_unused]] static inline float bf16_to_float(uint16_t bits) {
+    return kforge_float(static_cast<uint32_t>(bits) << 16);
+}
 [[maybe_unused]] static inline uint16_t float_to_bf16(float value) {
     uint32_t bits = kforge_bits(value);
     uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;

@@ -65,6 +65,8 @@ def main() -> None:
     if _has_work(workspace):
         # A job was committed after the last look, by a caller that still saw this engine alive.
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    logging.shutdown()
+    os._exit(0)
 
 
 def _sweep(workspace: Workspace) -> None:

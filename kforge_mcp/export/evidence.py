@@ -52,7 +52,14 @@ def gather(ctx: JobContext, project: Project, choices: list[Choice]) -> Evidence
             evidence.left_out.append(left_out(choice, outcome.reason, result.joint, result.variants))
         else:
             evidence.kernels.append(outcome)
-    evidence.kernels = identify(ctx, project, evidence.kernels)
+    by_candidate = {choice.candidate.candidate_id: choice for choice in choices}
+    identified = identify(ctx, project, evidence.kernels)
+    evidence.kernels = [kernel for kernel in identified if kernel.source_sha256]
+    for kernel in identified:
+        if not kernel.source_sha256:
+            reason = "its class or function has no Python source, by which attach would know a changed one"
+            choice = by_candidate[kernel.candidate_id]
+            evidence.left_out.append(left_out(choice, reason, kernel.holdout, list(kernel.verdicts)))
     return evidence
 
 

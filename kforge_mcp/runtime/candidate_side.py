@@ -14,8 +14,6 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from . import sandbox
 from .arena import Arena
 from .sides import EXPORT, GO, LOAD, PREPARE, answer, done, read_order
@@ -51,8 +49,7 @@ def live(
     applied: sandbox.Applied,
 ) -> None:
     """Serve orders until the referee is gone. The first answer lists what could not be applied, one per line."""
-    torch.set_num_threads(threads)
-    share_openmp()
+    share_openmp(threads)
     path = _shut_in(channel.fileno(), output, libraries, folder, limits, applied)
     functions: list[Any] = []
     calls: list[tuple[Any, list[Any]]] = []
@@ -74,12 +71,15 @@ def live(
             answer(channel)
 
 
-def share_openmp() -> None:
-    """Make torch's own OpenMP run-time visible to shared objects loaded later: one run-time, one team of threads."""
+def share_openmp(threads: int) -> None:
+    """Make torch's own OpenMP run-time visible to shared objects loaded later, with a team of this size.
+
+    Not through `torch.set_num_threads`, which also starts a thread pool that the candidate would be blamed for.
+    """
     with open("/proc/self/maps") as file:
         loaded = set(_OPENMP.findall(file.read()))
     for path in sorted(loaded):
-        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL).omp_set_num_threads(threads)
     for name in ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6"):
         with contextlib.suppress(OSError):
             ctypes.CDLL(name)

@@ -168,7 +168,8 @@ def keep_descriptors(keep: set[int]) -> None:
     limit_of_all = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     start = 0
     for descriptor in sorted(keep):
-        os.closerange(start, descriptor)
+        if descriptor > start:  # an empty range closes everything in some versions of Python
+            os.closerange(start, descriptor)
         start = descriptor + 1
     os.closerange(start, min(limit_of_all, 1 << 20))
 

@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,19 @@ class Side:
         self._memory_bytes = memory_bytes
         self._started_kb = _resident_kb(pid)
         self._ended = False
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What a process forked later must not hold."""
+        return [self._channel.fileno(), self._output]
+
+    def first_answer(self, timeout_s: float) -> bytes:
+        """Wait until the side is ready for orders, and stop it. Raises `SideFailed`."""
+        self._deadline(timeout_s)
+        length = struct.unpack(">H", self._receive(2))[0]
+        text = self._receive(min(length, _REPLY_LIMIT)) if length else b""
+        self._halt()
+        return text
 
     def order(self, opcode: bytes, body: Any, timeout_s: float) -> bytes:
         """Have the side do something that is not timed; returns its short answer, and the side is stopped.
@@ -232,6 +246,8 @@ def _live(
             channel.recv(1)
             body(channel, arena, output)
         status = 0
+    except Exception:  # the top of the process: what went wrong belongs in the log
+        traceback.print_exc()
     finally:
         os._exit(status)
 

@@ -159,7 +159,7 @@ def test_half_types_convert_as_numpy_does_for_every_bit_pattern(compiled: Compil
         ("#error stop here", "syntax_error", 5, "stop here"),
         ("#include <torch/torch.h>\n", "syntax_error", 5, "no access to torch"),
         ("using weight_t = double;\n" + OPENING + "}", "syntax_error", 5, "kforge declares"),
-        ("__global__ void g() {}\n" + OPENING + "}", "syntax_error", 5, "this target is C++, not CUDA"),
+        ("__global__ void g() {}\n" + OPENING + "}", "syntax_error", 5, r"this target is C\+\+, not CUDA"),
         (OPENING + "\n    o[0] = omp_get_max_threads();\n}", "syntax_error", 6, "#include <omp.h>"),
         (
             "#include <algorithm>\n#include <vector>\nstruct S {};\n" + OPENING

@@ -9,6 +9,7 @@ from typing import Any
 
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.errors import UsageError
+from kforge_mcp.records.project import Interpreter
 
 
 def echo(ctx: JobContext, **arguments: Any) -> dict[str, Any]:
@@ -36,6 +37,16 @@ def hang(ctx: JobContext, folder: str) -> dict[str, Any]:
 def retried_hang(ctx: JobContext, folder: str) -> dict[str, Any]:
     """Hang in the first attempt, end in the next."""
     return hang(ctx, folder) if ctx.job.attempt == 1 else {"attempt": ctx.job.attempt}
+
+
+def runtime(ctx: JobContext, folder: str) -> dict[str, Any]:
+    """Keep a runtime process of this Python in the first attempt, end in the next."""
+    if ctx.job.attempt > 1:
+        return {"attempt": ctx.job.attempt}
+    python = Interpreter(executable=sys.executable, found_by="server", python_version="", torch_version="")
+    with ctx.runtime(python) as process:
+        Path(folder, "child").write_text(str(process.process.pid))
+        return gate(ctx, folder)
 
 
 def refuse(ctx: JobContext) -> dict[str, Any]:

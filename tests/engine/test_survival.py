@@ -91,6 +91,15 @@ def test_a_killed_engine_is_started_again_by_whoever_asks_and_goes_on(served: Wo
     assert _engine(served).start_id != first.start_id
 
 
+def test_a_runtime_ends_with_a_killed_engine(served: Workspace, tmp_path: Path) -> None:
+    job = _submit(served, "runtime", folder=str(tmp_path))
+    child = number_in(tmp_path / "child")
+    assert is_alive(child)
+    os.kill(_engine(served).pid, signal.SIGKILL)
+    until(lambda: not is_alive(child))
+    assert jobs.wait(served, job.job_id, WAIT_S).result == {"attempt": 2}
+
+
 def test_a_submission_revives_the_unfinished_jobs_of_a_killed_engine(served: Workspace, tmp_path: Path) -> None:
     job = _submit(served, "gate", folder=str(tmp_path))
     until(lambda: (tmp_path / "gate.started.1").exists())
@@ -136,8 +145,10 @@ def test_stopping_keeps_jobs_for_the_next_engine(served: Workspace, tmp_path: Pa
 
 def test_an_idle_engine_goes_and_comes_back(served: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KFORGE_ENGINE_IDLE_S", "0.1")
-    assert jobs.wait(served, _submit(served, "echo").job_id, WAIT_S).status == "ok"
-    until(lambda: not is_running(served.engine_dir))
+    first = jobs.wait(served, _submit(served, "echo").job_id, WAIT_S)
+    assert first.result is not None
+    until(lambda: not is_alive(first.result["engine"]))
+    assert not is_running(served.engine_dir)
     assert not (served.engine_dir / "engine.json").exists()
     assert jobs.wait(served, _submit(served, "echo").job_id, WAIT_S).status == "ok"
 
