@@ -1,0 +1,1 @@
+"""The `kforge-mcp` command, one module per subcommand."""

@@ -88,7 +88,7 @@ class RuntimeProcess:
         try:
             output = log.open("ab") if log else subprocess.DEVNULL
             self.process = spawn(
-                [executable, "-u", str(RUNTIME_MAIN), "--fd", str(theirs.fileno())],
+                [executable, "-u", str(RUNTIME_MAIN), str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from kforge_mcp.export.comparison import compare
+from kforge_mcp.export.comparison import Pairs, compare
 from kforge_mcp.records.package import Comparison, EndToEnd
 
 MODE = "eager"
@@ -34,11 +34,7 @@ class Acceptance:
 def read(raw: dict[str, Any], cards: list[str]) -> Acceptance:
     """Verdicts from the rounds that the runtime answered with."""
     runs = [item["runs"] for item in raw["rounds"]]
-    total = compare(
-        [run["without"]["total_us"] for run in runs],
-        [run["with"]["total_us"] for run in runs],
-        null=[(run["without"]["total_us"], run["without_again"]["total_us"]) for run in runs],
-    )
+    total = compare(_totals(runs, "without", "with"), null=_totals(runs, "without", "without_again"), runs=len(runs))
     outputs = raw["outputs"]
     kernels = {card: _kernel(raw, runs, card) for card in cards}
     end_to_end = EndToEnd(mode=MODE, comparison=total, outputs_equal=outputs["equal"], difference=outputs["difference"])
@@ -46,17 +42,27 @@ def read(raw: dict[str, Any], cards: list[str]) -> Acceptance:
 
 
 def _kernel(raw: dict[str, Any], runs: list[dict[str, Any]], card: str) -> InModel:
-    def clock(run: dict[str, Any], arrangement: str) -> float:
-        return run[arrangement]["cards"][card]["us"]
-
     served = raw["served"].get(card, {"hits": 0, "misses": {}})
     comparison = compare(
-        [clock(run, f"off:{card}") for run in runs],
-        [clock(run, "with") for run in runs],
-        null=[(clock(run, "with"), clock(run, "with_again")) for run in runs],
+        _calls(runs, f"off:{card}", "with", card), null=_calls(runs, "with", "with_again", card), runs=raw["repeats"] * len(runs)
     )
-    calls = round(median(run["with"]["cards"][card]["calls"] for run in runs))
+    calls = round(median(run["with"]["cards"][card]["count"] for run in runs) / raw["repeats"])
     return InModel(comparison, calls, served["hits"], served["misses"])
+
+
+def _totals(runs: list[dict[str, Any]], one: str, two: str) -> Pairs:
+    return {"": [(run[one]["total_us"], run[two]["total_us"]) for run in runs]}
+
+
+def _calls(runs: list[dict[str, Any]], one: str, two: str, card: str) -> Pairs:
+    """The card's calls in two arrangements, paired by their place in the run, grouped by their shapes."""
+    groups: Pairs = {}
+    for run in runs:
+        sides = run[one]["cards"][card]["calls"], run[two]["cards"][card]["calls"]
+        for (shapes, first), (other, second) in zip(*sides, strict=False):
+            if shapes == other and first > 0 and second > 0:
+                groups.setdefault(shapes, []).append((first, second))
+    return groups
 
 
 def to_leave_out(found: Acceptance) -> dict[str, str]:

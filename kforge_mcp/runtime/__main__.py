@@ -1,4 +1,6 @@
-"""The runtime's process: `python .../runtime/__main__.py --fd N` answers requests until the socket closes.
+"""The runtime's process: `python .../runtime/__main__.py FD PARENT` answers requests until the socket closes.
+
+FD is the socket it inherited, PARENT the process that started it.
 
 A request is `{"id", "op", "payload"}`; answers are any number of `{"id", "event"}` and then one of
 `{"id", "result"}` or `{"id", "error": {"kind", "message", "trace"}}`.
@@ -66,10 +68,11 @@ def _answer(sock: socket.socket, request: dict[str, Any]) -> None:
 
 def main() -> None:
     _become_package()
-    importlib.import_module(f"{PACKAGE}.process").die_with_parent()
+    descriptor, parent = (int(word) for word in sys.argv[1:])
+    sys.argv = sys.argv[:1]
+    importlib.import_module(f"{PACKAGE}.process").die_with_parent(parent)
     framing = importlib.import_module(f"{PACKAGE}.framing")
-    with socket.socket(fileno=int(sys.argv[sys.argv.index("--fd") + 1])) as sock:
-        sys.argv = [sys.argv[0]]
+    with socket.socket(fileno=descriptor) as sock:
         while (request := framing.receive_frame(sock)) is not None:
             _answer(sock, request)
 

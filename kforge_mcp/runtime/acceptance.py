@@ -32,6 +32,7 @@ from .reference import import_code
 
 Emit = Callable[[dict[str, Any]], None]
 _SHORTEST_RUN_S = 0.005
+_MOST_CALLS_KEPT = 256
 
 
 def accept(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
@@ -109,12 +110,17 @@ def import_package(folder: str, name: str) -> ModuleType:
 
 
 class Clock:
-    """Time spent in the calls of one card, nested calls counted once."""
+    """Times of the calls of one card, in order, with the shapes they were made with; nested calls count once."""
 
     def __init__(self) -> None:
-        self.nanoseconds = 0
-        self.calls = 0
+        self.calls: list[tuple[str, int]] = []
         self._depth = 0
+
+    def answer(self) -> dict[str, Any]:
+        """`us` in all and `calls` as `[shapes, us]`; of very many calls every n-th is kept."""
+        step = max(1, len(self.calls) // _MOST_CALLS_KEPT)
+        kept = [[shapes, nanoseconds / 1e3] for shapes, nanoseconds in self.calls[::step]]
+        return {"us": sum(nanoseconds for _, nanoseconds in self.calls) / 1e3, "calls": kept, "count": len(self.calls)}
 
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with this clock around it."""
@@ -126,12 +132,17 @@ class Clock:
             try:
                 return function(*args, **kwargs)
             finally:
+                elapsed = time.perf_counter_ns() - start
                 self._depth -= 1
                 if self._depth == 0:
-                    self.nanoseconds += time.perf_counter_ns() - start
-                    self.calls += 1
+                    self.calls.append((_shapes(args, kwargs), elapsed))
 
         return timed
+
+
+def _shapes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    tensors = [item for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
+    return " ".join("x".join(map(str, tensor.shape)) for tensor in tensors)
 
 
 class Bench:
@@ -152,17 +163,13 @@ class Bench:
             }
 
     def run(self, arrangement: str, repeats: int = 1) -> dict[str, Any]:
-        """Times of one run: `total_us` end to end, `cards` with the time and calls of each card's clock."""
+        """Times of `repeats` runs: `total_us` of one end to end, `cards` with what each card's clock saw in all."""
         if arrangement.startswith("without"):
             return {"total_us": self._timed(repeats), "cards": {}}
         clocks = {card: Clock() for card in self._cards}
         with self._attached(), self._clocks(clocks, off=arrangement.partition("off:")[2]):
             total = self._timed(repeats)
-        cards = {
-            card: {"us": clock.nanoseconds / 1e3 / repeats, "calls": clock.calls / repeats}
-            for card, clock in clocks.items()
-        }
-        return {"total_us": total, "cards": cards}
+        return {"total_us": total, "cards": {card: clock.answer() for card, clock in clocks.items()}}
 
     def compare_outputs(self) -> dict[str, Any]:
         """Outputs with the package against those without, held against the float64 oracle where there is one."""

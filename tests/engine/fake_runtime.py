@@ -56,7 +56,7 @@ def answer(sock: socket.socket, number: int, operation: str, payload: dict[str, 
 
 
 def main() -> None:
-    with socket.socket(fileno=int(sys.argv[sys.argv.index("--fd") + 1])) as sock:
+    with socket.socket(fileno=int(sys.argv[1])) as sock:
         while (request := receive(sock)) is not None:
             answer(sock, request["id"], request["op"], request["payload"])
 

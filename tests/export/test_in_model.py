@@ -18,7 +18,10 @@ def raw(*, norm: float = 50.0, pair: float = 50.0, total: float = 900.0, rounds:
         noise = 1 + 0.01 * ((number * 7919) % 11 - 5) / 5
         return {
             "total_us": total_us * noise,
-            "cards": {card: {"us": us * noise, "calls": 3.0} for card, us in cards.items()},
+            "cards": {
+                card: {"us": us * noise, "calls": [["64x256", us * noise / 3]] * 3, "count": 3}
+                for card, us in cards.items()
+            },
         }
 
     made = []
@@ -34,7 +37,7 @@ def raw(*, norm: float = 50.0, pair: float = 50.0, total: float = 900.0, rounds:
         made.append({"order": list(runs), "runs": runs})
     served = changes.get("served", {card: {"hits": 3, "misses": {}} for card in CARDS})
     outputs = {"equal": True, "difference": "none", **changes.get("outputs", {})}
-    return {"rounds": made, "served": served, "outputs": outputs}
+    return {"rounds": made, "repeats": 1, "served": served, "outputs": outputs}
 
 
 def test_kernels_that_help_stay() -> None:

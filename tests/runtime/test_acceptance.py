@@ -104,8 +104,9 @@ def test_every_round_runs_every_arrangement_and_clocks_the_card(measured) -> Non
         assert item["runs"]["without"]["cards"] == {}
         for name in arrangements - {"without", "without_again"}:
             card = item["runs"][name]["cards"]["scaled"]
-            assert card["calls"] == 1
-            assert 0 < card["us"] < item["runs"][name]["total_us"]
+            assert card["count"] == len(card["calls"]) == answer["repeats"]
+            assert {shapes for shapes, _ in card["calls"]} == {"4x16"}
+            assert 0 < card["us"] < item["runs"][name]["total_us"] * answer["repeats"]
     assert answer["served"] == {"scaled": {"hits": 1, "misses": {}}}
     assert answer["outputs"]["equal"]
     assert answer["outputs"]["bitwise"]
