@@ -16,7 +16,8 @@ MODE = "eager"
 class InModel:
     """Time in one card's calls during a run of the workload, and how many of its calls a kernel served."""
 
-    comparison: Comparison
+    comparison: Comparison | None
+    """None if the card was never called with the package attached."""
     calls: int
     hits: int
     misses: dict[str, int]
@@ -43,9 +44,9 @@ def read(raw: dict[str, Any], cards: list[str]) -> Acceptance:
 
 def _kernel(raw: dict[str, Any], runs: list[dict[str, Any]], card: str) -> InModel:
     served = raw["served"].get(card, {"hits": 0, "misses": {}})
-    comparison = compare(
-        _calls(runs, f"off:{card}", "with", card), null=_calls(runs, "with", "with_again", card), runs=raw["repeats"] * len(runs)
-    )
+    pairs, null = _calls(runs, f"off:{card}", "with", card), _calls(runs, "with", "with_again", card)
+    # A card whose calls all lie inside another packaged card's is never called while that one is on.
+    comparison = compare(pairs, null=null, runs=raw["repeats"] * len(runs)) if pairs and null else None
     calls = round(median(run["with"]["cards"][card]["count"] for run in runs) / raw["repeats"])
     return InModel(comparison, calls, served["hits"], served["misses"])
 
@@ -77,9 +78,13 @@ def to_leave_out(found: Acceptance) -> dict[str, str]:
     idle = {name: kernel for name, kernel in found.kernels.items() if kernel.hits == 0}
     if idle:
         return {name: _idle_reason(kernel) for name, kernel in idle.items()}
-    helpless = {name: kernel for name, kernel in found.kernels.items() if kernel.comparison.verdict != "faster"}
+    helpless = {
+        name: "in the model: " + (describe(comparison) if comparison else "never called")
+        for name, kernel in found.kernels.items()
+        if (comparison := kernel.comparison) is None or comparison.verdict != "faster"
+    }
     if helpless:
-        return {name: "in the model: " + describe(kernel.comparison) for name, kernel in helpless.items()}
+        return helpless
     if found.end_to_end.comparison.verdict == "slower":
         runs = [item["runs"] for item in found.raw["rounds"]]
         without = {name: median(run[f"off:{name}"]["total_us"] for run in runs) for name in found.kernels}

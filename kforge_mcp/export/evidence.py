@@ -9,6 +9,7 @@ from kforge_mcp.candidate.plan import Plan, parse_plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.compiler import CompileFailed, compile_candidate
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.errors import RuntimeFailure, UsageError
 from kforge_mcp.export.kernels import Kernel, NotPackaged, assemble
 from kforge_mcp.export.selection import Choice
 from kforge_mcp.judge.evaluate import Claim, HoldoutResult, holdout
@@ -93,8 +94,11 @@ def identify(ctx: JobContext, project: Project, kernels: list[Kernel]) -> list[K
         }
         for kernel in kernels
     ]
-    with ctx.runtime(project.interpreter, cwd=project.project_dir or None) as process:
-        answer = process.call("accept", {"stage": "identify", "cards": cards}, timeout_s=_IDENTIFY_TIMEOUT_S)
+    try:
+        with ctx.runtime(project.interpreter, cwd=project.project_dir or None) as process:
+            answer = process.call("accept", {"stage": "identify", "cards": cards}, timeout_s=_IDENTIFY_TIMEOUT_S)
+    except RuntimeFailure as failure:
+        raise UsageError(f"the captured code cannot be imported again: {failure}") from failure
     return [replace(kernel, source_sha256=answer["digests"][kernel.card.card_id]) for kernel in kernels]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kforge_mcp.compile.toolchain import Toolchain, find_toolchain
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.errors import RuntimeFailure, UsageError
 from kforge_mcp.export import acceptance, evidence
 from kforge_mcp.export.acceptance import Acceptance
 from kforge_mcp.export.baseline import Baseline, baseline_of
@@ -84,6 +85,13 @@ class Shipped:
     found: Acceptance
 
 
+@dataclass(frozen=True)
+class Broken:
+    """A staged package with which the workload crashed, hung or raised inside a kernel."""
+
+    reason: str
+
+
 @dataclass
 class Exporter:
     """One export: builds stages of the package and asks the model about each, until it agrees or none is left."""
@@ -91,7 +99,7 @@ class Exporter:
     ctx: JobContext
     project: Project
     name: str
-    dropped: list[tuple[Kernel, str, Comparison]] = field(default_factory=list)
+    dropped: list[tuple[Kernel, str, Comparison | None]] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
     end_to_end: list[EndToEnd] = field(default_factory=list)
 
@@ -115,12 +123,15 @@ class Exporter:
                 folder, self.name, kernels,
                 baseline=self.baseline, compiler=self.toolchain.command, torch=self.torch, run=self.ctx.run,
             )  # fmt: skip
+            named = dict(zip(labels(kernels), kernels, strict=True))
             found = self._measure(folder, kernels)
+            if isinstance(found, Broken):
+                self.dropped += [(kernel, found.reason, None) for kernel in kernels]
+                return None
             self.end_to_end = [found.end_to_end]
             leaving = acceptance.to_leave_out(found)
             if not leaving:
                 return Shipped(folder, kernels, found)
-            named = dict(zip(labels(kernels), kernels, strict=True))
             self.dropped += [(named[name], reason, found.kernels[name].comparison) for name, reason in leaving.items()]
             kernels = [kernel for name, kernel in named.items() if name not in leaving]
         return None
@@ -153,11 +164,11 @@ class Exporter:
         put(staged, folder, overwrite=overwrite)
         return record.model_copy(update={"wheel": str(folder / "dist" / wheel), "digest": digest})
 
-    def _measure(self, folder: Path, kernels: list[Kernel]) -> Acceptance:
+    def _measure(self, folder: Path, kernels: list[Kernel]) -> Acceptance | Broken:
         names = labels(kernels)
         payload = {
             "stage": "measure",
-            "entry": self.project.entry,
+            "entry": f"{self.project.entry_path}:{self.project.entry.rpartition(':')[2]}",
             "project_dir": self.project.project_dir,
             "package": str(folder),
             "name": self.name,
@@ -172,16 +183,19 @@ class Exporter:
         def report(event: dict[str, Any]) -> None:
             self.ctx.progress(event["message"], 0.55 + 0.35 * event.get("fraction", 0.0))
 
-        with self.ctx.device_lock("cpu"), self._runtime() as process:
-            raw = process.call(
-                "accept", payload, timeout_s=_ACCEPT_TIMEOUT_S, on_event=report, cancelled=self.ctx.cancelled
-            )
+        try:
+            with self.ctx.device_lock("cpu"), self._runtime() as process:
+                raw = process.call("accept", payload, timeout_s=_ACCEPT_TIMEOUT_S, on_event=report)
+        except RuntimeFailure as failure:
+            if failure.kind in ("user_error", "contract"):
+                raise UsageError(f"the captured workload cannot be run again: {failure}") from failure
+            return Broken(f"the model did not run with the package attached: {failure}")
         self.rounds.append({"kernels": names, **raw})
         return acceptance.read(raw, names)
 
     def _torch_paths(self) -> TorchPaths:
         with self._runtime() as process:
-            answer = process.call("build_paths", {}, timeout_s=_BUILD_PATHS_TIMEOUT_S, cancelled=self.ctx.cancelled)
+            answer = process.call("build_paths", {}, timeout_s=_BUILD_PATHS_TIMEOUT_S)
         return TorchPaths(answer["include"], answer["library"])
 
     def _runtime(self) -> Any:
@@ -192,7 +206,7 @@ def _march(toolchain: Toolchain) -> str:
     return next((flag.removeprefix("-march=") for flag in toolchain.baseline if flag.startswith("-march=")), "")
 
 
-def _entry(kernel: Kernel, in_model: Comparison, reason: str) -> PackagedKernel:
+def _entry(kernel: Kernel, in_model: Comparison | None, reason: str) -> PackagedKernel:
     return PackagedKernel(
         card_id=kernel.card.card_id,
         card=kernel.card.name,

@@ -24,7 +24,7 @@ def verification(
         project=project,
         included=[kernel for kernel in record.kernels if kernel.included],
         left_out=[kernel for kernel in record.kernels if not kernel.included],
-        served={kernel.card.card_id: {item.variant.variant_id for item in kernel.variants} for kernel in kernels},
+        left={kernel.card.card_id: kernel.left_out for kernel in kernels},
         raw=raw,
         rounds=len(raw["rounds"]),
         baseline=baseline,

@@ -1,1 +1,4 @@
-"""Whether a candidate is right and faster."""
+"""Is a candidate right, and is it faster? Statistics, requests to the evaluators, verdicts, holdout.
+
+What runs beside the candidate lives in `runtime/` (referee, sides, checks); this layer asks it and concludes.
+"""

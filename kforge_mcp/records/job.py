@@ -39,4 +39,5 @@ class Job(Record):
 
     @property
     def finished(self) -> bool:
+        """Whether nothing more will happen to it."""
         return self.status in ("ok", "failed", "cancelled")

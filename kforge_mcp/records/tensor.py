@@ -58,10 +58,12 @@ class TensorSpec(Record):
 
     @property
     def numel(self) -> int:
+        """Elements, repeated ones counted each time."""
         return math.prod(self.shape)
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return ITEMSIZE[self.dtype]
 
     @property

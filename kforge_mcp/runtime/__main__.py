@@ -58,7 +58,7 @@ def _answer(sock: socket.socket, request: dict[str, Any]) -> None:
     except failures.Refusal as refusal:
         error = {"kind": refusal.kind, "message": str(refusal), "trace": refusal.trace}
         framing.send_frame(sock, {"id": number, "error": error})
-    except Exception as error:  # the top of the process: whatever happened must reach the control plane
+    except Exception as error:  # noqa: BLE001 - the top of the process: whatever happened must reach the control plane
         message = f"{type(error).__name__}: {error}"
         body = {"kind": "internal", "message": message, "trace": traceback.format_exc()}
         framing.send_frame(sock, {"id": number, "error": body})
@@ -67,6 +67,7 @@ def _answer(sock: socket.socket, request: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    """Serve until the other end closes the socket."""
     _become_package()
     descriptor, parent = (int(word) for word in sys.argv[1:])
     sys.argv = sys.argv[:1]

@@ -6,6 +6,7 @@ image in memory of its own and copies it whole, poison and guards included, so b
 
 from __future__ import annotations
 
+import itertools
 import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class Slot:
         edges = [(self.input_bytes, self.input_bytes)]
         edges += sorted((p.start, p.start + p.size) for p in (*self.outputs, *self.workspaces))
         edges.append((self.size, self.size))
-        return [(left[1], right[0]) for left, right in zip(edges, edges[1:], strict=False) if right[0] > left[1]]
+        return [(left[1], right[0]) for left, right in itertools.pairwise(edges) if right[0] > left[1]]
 
 
 def place_call(variant: dict[str, Any], workspaces: Sequence[dict[str, Any]] = ()) -> Slot:

@@ -12,7 +12,7 @@ import torch
 
 from .arena import Slot
 from .checks import Finding
-from .sides import EXPORT, PREPARE, Side, SideFailed
+from .sides import EXPORT, PREPARE, Side, SideError
 
 _compare = ctypes.CDLL(None).memcmp
 _compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -68,7 +68,7 @@ class Batch:
         step = stride(bound.slot)
         self._starts = [index * step + _LINE * dice.randrange(_JITTER) for index in range(count)]
         self.memories = [side.arena.slot(start, bound.slot) for start in self._starts]
-        self.is_twin = not side.who.startswith("candidate")
+        self.is_twin = not side.is_candidate
 
     def prepare(self) -> str:
         """Announce the calls, before their inputs exist; returns the side's answer."""
@@ -91,7 +91,7 @@ class Batch:
         if self.is_twin:
             problem = self._side.order(EXPORT, None, self._timeout_s)
             if problem:
-                raise SideFailed(Finding("internal_error", problem.decode(errors="replace")))
+                raise SideError(Finding("internal_error", problem.decode(errors="replace")))
         return seconds
 
     def outputs(self, index: int) -> list[torch.Tensor]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from . import sandbox
 from .arena import Arena
+from .allocation import keep_memory
 from .sides import EXPORT, GO, LOAD, PREPARE, answer, done, read_order
 
 _SCALARS = {
@@ -49,6 +50,7 @@ def live(
     applied: sandbox.Applied,
 ) -> None:
     """Serve orders until the referee is gone. The first answer lists what could not be applied, one per line."""
+    keep_memory()
     share_openmp(threads)
     path = _shut_in(channel.fileno(), output, libraries, folder, limits, applied)
     functions: list[Any] = []

@@ -5,7 +5,6 @@ Each request forks a referee, so that a crash, a hang or a poisoned process cost
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -18,8 +17,8 @@ import torch  # noqa: F401 - forked children must find it imported
 from . import framing, sandbox
 from .failures import Refusal
 from .process import die_with_parent
-from .reference import import_code
 from .referee import Referee
+from .reference import import_code
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -69,7 +68,7 @@ def _referee(payload: dict[str, Any], channel: socket.socket) -> None:
     except Refusal as refusal:
         body = {"kind": refusal.kind, "message": str(refusal), "trace": refusal.trace}
         framing.send_frame(channel, body)
-    except Exception as error:  # the top of the process: the parent must hear of it
+    except Exception as error:  # noqa: BLE001 - the top of the process: the parent must hear of it
         message = f"{type(error).__name__}: {error}"
         framing.send_frame(channel, {"kind": "internal", "message": message, "trace": traceback.format_exc()})
     finally:

@@ -26,7 +26,7 @@ from .trials import Policy, process_changed
 
 MAXIMUM_CALLS = 64
 _CHEAP_BYTES = 4 << 20
-_GENEROUS = 5
+_GENEROUS = 2
 _CALIBRATIONS = 5
 _FULL_CHECKS = 3
 _SLOWER_RANK = 3
@@ -59,13 +59,16 @@ class Samples:
     """What a batch without calls takes, included in every batch; not subtracted."""
 
     def as_json(self) -> dict[str, Any]:
+        """For the result's JSON."""
         return asdict(self)
 
 
 class Timing:
     """Times one variant on three sides: twin, candidate, and the twin that stands in for a candidate."""
 
-    def __init__(self, subject: Subject, twin: Side, candidate: Side, stand_in: Side, policy: Policy, state: str) -> None:
+    def __init__(
+        self, subject: Subject, twin: Side, candidate: Side, stand_in: Side, policy: Policy, state: str
+    ) -> None:
         self._subject = subject
         self._twin = twin
         self._candidate = candidate
@@ -203,5 +206,3 @@ def plainly_slower(samples: Samples, schedule: Schedule) -> bool:
 
 def _log_ratios(eager_s: list[float], other_s: list[float]) -> list[float]:
     return sorted(math.log(e / c) for e, c in zip(eager_s, other_s, strict=True))
-
-

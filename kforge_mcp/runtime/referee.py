@@ -21,8 +21,8 @@ from .checks import Finding
 from .inputs import TRIALS
 from .pairs import Schedule, Timing, most_calls
 from .reference import load_reference
-from .sides import LOAD, PREPARE, Side, SideFailed, start
-from .subject import Subject
+from .sides import LOAD, PREPARE, Side, SideError, start
+from .subject import Subject, in_place
 from .trials import Policy, Trials, process_changed
 
 Progress = Callable[[str], None]
@@ -40,6 +40,8 @@ class Referee:
         self._notes: list[str] = []
         self._sides: list[Side] = []
         self._original = ""
+        self._valid = False
+        """Whether all variants have passed the trials: what is found later is a matter of timing."""
         self._folder = tempfile.mkdtemp(prefix="judge-", dir=request["scratch"])
 
     def run(self) -> dict[str, Any]:
@@ -47,10 +49,10 @@ class Referee:
         begun = time.monotonic()
         try:
             result = self._run()
-        except SideFailed as failure:
-            result = {"finding": _finding_json(failure.finding), "variants": {}}
+        except SideError as failure:
+            result = self._result(failure.finding, {})
         finally:
-            printed = next((side.output() for side in self._sides if side.who.startswith("candidate")), "")
+            printed = next((side.output() for side in self._sides if side.is_candidate), "")
             for side in self._sides:
                 side.kill()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -62,7 +64,7 @@ class Referee:
         slots = [place_call(v, v["workspaces"]) for v in variants]
         size = arena_bytes(slots, [most_calls(slot.size) for slot in slots])
         null = request["mode"] == "null"
-        candidate = self._start_twin("candidate's stand-in", slots, size) if null else self._start_candidate(size)
+        candidate = self._start_twin("stand-in", slots, size) if null else self._start_candidate(size)
         timed = request["schedule"] is not None
         twin = self._start_twin("twin", slots, size) if timed else None
         stand_in = self._start_twin("second twin", slots, size) if timed and request["schedule"]["null"] else None
@@ -78,7 +80,7 @@ class Referee:
                 slot,
                 variant["library"],
                 bind_arguments(variant["bound"], slot),
-                {int(number): place for number, place in variant["in_place"].items()},
+                in_place(reference, variant, slot, request["blob_root"]) if variant["in_place"] else {},
             )
             for index, (variant, slot) in enumerate(zip(variants, slots, strict=True))
         ]
@@ -93,13 +95,16 @@ class Referee:
             self._original = request.get("floating_point") or candidate.order(PREPARE, [], _START_TIMEOUT_S).decode()
         return self._judge(subjects, candidate, twin, stand_in)
 
-    def _judge(self, subjects: list[Subject], candidate: Side, twin: Side | None, stand_in: Side | None) -> dict[str, Any]:
+    def _judge(
+        self, subjects: list[Subject], candidate: Side, twin: Side | None, stand_in: Side | None
+    ) -> dict[str, Any]:
         null = self._request["mode"] == "null"
         for subject in subjects:
             self._progress(f"validating {subject.label()}")
             finding = self._validate(subject, None if null else candidate)
             if finding:
                 return self._result(finding, {}, subjects)
+        self._valid = True
         results: dict[str, Any] = {}
         if twin is not None:
             schedule = Schedule(**self._request["schedule"])
@@ -138,7 +143,12 @@ class Referee:
         self, finding: Finding | None, samples: dict[str, Any], subjects: list[Subject] | None = None
     ) -> dict[str, Any]:
         notes = {s.variant["variant_id"]: s.notes for s in subjects or [] if s.notes}
-        return {"finding": _finding_json(finding), "variants": samples, "variant_notes": notes}
+        return {
+            "finding": _finding_json(finding),
+            "valid": self._valid,
+            "variants": samples,
+            "variant_notes": notes,
+        }
 
     def _start_candidate(self, size: int) -> Side:
         request = self._request

@@ -53,6 +53,7 @@ class Applied:
     notes: list[str] = field(default_factory=list)
 
     def lacks(self, what: str) -> None:
+        """Note something that was refused."""
         self.notes.append(what)
 
 

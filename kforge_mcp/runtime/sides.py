@@ -33,7 +33,7 @@ _SIGNALS = {
 }
 
 
-class SideFailed(Exception):
+class SideError(Exception):
     """A side's process did not do what was asked; `finding` says what became of it."""
 
     def __init__(self, finding: Finding) -> None:
@@ -44,7 +44,9 @@ class SideFailed(Exception):
 class Side:
     """One process and the memory shared with it. `channel` is the referee's end of its socket."""
 
-    def __init__(self, who: str, pid: int, channel: socket.socket, arena: Arena, output: int, memory_bytes: int) -> None:
+    def __init__(
+        self, who: str, pid: int, channel: socket.socket, arena: Arena, output: int, memory_bytes: int
+    ) -> None:
         self.who = who
         self.pid = pid
         self.arena = arena
@@ -55,12 +57,17 @@ class Side:
         self._ended = False
 
     @property
+    def is_candidate(self) -> bool:
+        """Whether a candidate's code runs in the process; otherwise eager does."""
+        return self.who == "candidate"
+
+    @property
     def descriptors(self) -> list[int]:
         """What a process forked later must not hold."""
         return [self._channel.fileno(), self._output]
 
     def first_answer(self, timeout_s: float) -> bytes:
-        """Wait until the side is ready for orders, and stop it. Raises `SideFailed`."""
+        """Wait until the side is ready for orders, and stop it. Raises `SideError`."""
         self._deadline(timeout_s)
         length = struct.unpack(">H", self._receive(2))[0]
         text = self._receive(min(length, _REPLY_LIMIT)) if length else b""
@@ -70,7 +77,7 @@ class Side:
     def order(self, opcode: bytes, body: Any, timeout_s: float) -> bytes:
         """Have the side do something that is not timed; returns its short answer, and the side is stopped.
 
-        Raises `SideFailed`.
+        Raises `SideError`.
         """
         self._resume()
         data = json.dumps(body).encode()
@@ -83,7 +90,7 @@ class Side:
         return text
 
     def go(self, timeout_s: float) -> float:
-        """Run the prepared calls; returns seconds by the referee's clock. Raises `SideFailed`."""
+        """Run the prepared calls; returns seconds by the referee's clock. Raises `SideError`."""
         self._deadline(timeout_s)
         self._require_silence()
         header = _HEADER.pack(GO, 0)
@@ -159,13 +166,13 @@ class Side:
         if not waiting:
             raise self._reap()
         self.kill()
-        raise SideFailed(Finding("sandbox_violation", f"the {self.who} wrote to the judge's channel unasked"))
+        raise SideError(Finding("sandbox_violation", f"the {self.who} wrote to the judge's channel unasked"))
 
-    def _hangs(self) -> SideFailed:
+    def _hangs(self) -> SideError:
         self.kill()
-        return SideFailed(Finding("timed_out", f"the {self.who} did not return within {self._seconds:g} s"))
+        return SideError(Finding("timed_out", f"the {self.who} did not return within {self._seconds:g} s"))
 
-    def _reap(self) -> SideFailed:
+    def _reap(self) -> SideError:
         """The process closed its channel: it ends, or it is made to."""
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline:
@@ -174,25 +181,25 @@ class Side:
                 return self._died(status, usage)
             time.sleep(0.005)
         self.kill()
-        return SideFailed(Finding("sandbox_violation", f"the {self.who} closed the judge's channel"))
+        return SideError(Finding("sandbox_violation", f"the {self.who} closed the judge's channel"))
 
-    def _died(self, status: int, usage: resource.struct_rusage) -> SideFailed:
+    def _died(self, status: int, usage: resource.struct_rusage) -> SideError:
         self._ended = True
         printed = self.output()
         tail = f"; it printed: {printed[-200:]}" if printed else ""
         if not os.WIFSIGNALED(status):
             code = os.WEXITSTATUS(status)
-            return SideFailed(Finding("crashed", f"the {self.who}'s process ended with exit status {code}{tail}"))
+            return SideError(Finding("crashed", f"the {self.who}'s process ended with exit status {code}{tail}"))
         number = os.WTERMSIG(status)
         grown = (usage.ru_maxrss - self._started_kb) * 1024
         if "bad_alloc" in printed or (number != signal.SIGSYS and grown > 0.8 * self._memory_bytes):
             limit = self._memory_bytes // (1 << 20)
-            return SideFailed(Finding("out_of_memory", f"the {self.who} needed more than {limit} MiB of memory{tail}"))
+            return SideError(Finding("out_of_memory", f"the {self.who} needed more than {limit} MiB of memory{tail}"))
         if number in _SIGNALS:
             reason, what = _SIGNALS[signal.Signals(number)]
-            return SideFailed(Finding(reason, f"the {self.who} {what}{tail}"))
+            return SideError(Finding(reason, f"the {self.who} {what}{tail}"))
         name = signal.Signals(number).name
-        return SideFailed(Finding("crashed", f"the {self.who} ended with {name}{tail}"))
+        return SideError(Finding("crashed", f"the {self.who} ended with {name}{tail}"))
 
 
 def start(
@@ -221,7 +228,7 @@ def start(
     os.close(read)
     os.waitpid(between, 0)
     if pid == 0:
-        raise SideFailed(Finding("internal_error", f"the {who}'s process could not be started"))
+        raise SideError(Finding("internal_error", f"the {who}'s process could not be started"))
     ours.send(b"!")
     return Side(who, pid, ours, arena, output, memory_bytes)
 
@@ -246,7 +253,7 @@ def _live(
             channel.recv(1)
             body(channel, arena, output)
         status = 0
-    except Exception:  # the top of the process: what went wrong belongs in the log
+    except Exception:  # noqa: BLE001 - the top of the process: what went wrong belongs in the log
         traceback.print_exc()
     finally:
         os._exit(status)

@@ -72,6 +72,21 @@ class Subject:
         return f"variant {self.variant['variant_id']} ({shapes}; {'/'.join(kinds)})"
 
 
+def in_place(reference: Reference, variant: dict[str, Any], slot: Slot, blob_root: str) -> dict[int, int]:
+    """Which outputs of eager are inputs that it changed: output index to input index."""
+    fresh = FreshInputs(variant, slot, block_axis(variant), secrets.randbits(63), blob_root)
+    image = fresh.image()
+    fresh.compose(image)
+    inputs = [place.view(image) for place in slot.inputs]
+    outputs = flatten(reference.call(inputs, variant["call"]))
+    addresses = {(tensor.data_ptr(), tensor.numel()): index for index, tensor in enumerate(inputs) if tensor.numel()}
+    return {
+        number: addresses[(tensor.data_ptr(), tensor.numel())]
+        for number, tensor in enumerate(outputs)
+        if (tensor.data_ptr(), tensor.numel()) in addresses
+    }
+
+
 def _kept(view: torch.Tensor) -> torch.Tensor:
     """A copy with the same strides, stride 0 included: eager may choose its path by layout."""
     if view.numel() == 0 or all(step for step in view.stride()):

@@ -10,6 +10,7 @@ import torch
 
 from . import flags, sandbox
 from .arena import Arena, Slot
+from .allocation import keep_memory
 from .reference import Reference, import_code
 from .sides import EXPORT, GO, PREPARE, answer, done, read_order
 from .values import flatten
@@ -28,6 +29,7 @@ def live(
     backend_flags: flags.Flags,
 ) -> None:
     """Serve orders until the referee is gone. Results are held, and copied to the outputs' places when asked."""
+    keep_memory()
     torch.set_num_threads(threads)
     flags.apply(backend_flags)
     import_code(reference)

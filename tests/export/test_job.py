@@ -44,9 +44,9 @@ class Shop:
             status="ok",
             passed=True,
             verdict=verdict,
-            speedup=1.5,
-            ci_low=1.4,
-            ci_high=1.6,
+            speedup=7.777,
+            ci_low=7.666,
+            ci_high=7.888,
         )
         made = Candidate(
             candidate_id=name,
@@ -155,10 +155,10 @@ def test_package_is_written_accepted_and_recorded(
     assert result["end_to_end"][0]["outputs_equal"], result["end_to_end"]
     text = Path(result["report"]).read_text()
     assert "| holdout, card | faster | 1.440 | 1.330 to 1.550 | 100.0 | 70.0 |" in text
-    assert "1.500" not in text, "a figure of the search was published"
+    assert not any(figure in text for figure in ("7.777", "7.666", "7.888")), "a figure of the search was published"
     assert "What was not verified" in text
     samples = json.loads((folder / "samples" / "acceptance.json").read_text())
-    assert len(samples[-1]["rounds"]) == kernel["in_model"]["pairs"]
+    assert len(samples[-1]["rounds"]) == result["end_to_end"][0]["comparison"]["pairs"]
     assert json.loads((folder / "samples" / "holdout.json").read_text())[0]["process_medians"] == [0.3] * 8
     with shop.workspace.reading() as session:
         stored = packages.of_project(session, "project_sample")
@@ -212,6 +212,20 @@ def test_what_fails_on_holdout_or_lacks_a_verdict_is_named_and_nothing_is_writte
 
 def test_a_project_without_candidates_says_what_to_do(shop) -> None:
     assert "submit_candidate" in shop.export()["notes"][0]
+
+
+def test_a_kernel_that_crashes_in_the_model_is_left_out(shop, card_of, holdout, sample_cards, sample_source) -> None:
+    shop.put(card_of(sample_cards[0]), sample_source.replace("double sum = 0;", "double sum = 0; __builtin_trap();"))
+    result = shop.export()
+    assert result["path"] == ""
+    assert "ended with signal SIGILL" in result["kernels"][0]["reason"]
+
+
+def test_a_workload_that_is_gone_is_an_unusable_call(shop, card_of, holdout, sample_cards, sample_source) -> None:
+    shop.put(card_of(sample_cards[0]), sample_source)
+    Path(shop.project.entry_path).unlink()
+    with pytest.raises(UsageError, match="cannot be imported again"):
+        shop.export()
 
 
 def test_a_source_that_no_longer_compiles_is_left_out(shop, card_of, holdout, sample_cards, sample_source) -> None:
