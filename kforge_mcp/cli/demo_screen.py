@@ -20,6 +20,8 @@ class Screen:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
+        if not self._console.is_terminal:
+            self._console.width = 120
         self._status: Status | None = None
         self._tool = ""
 

@@ -32,7 +32,7 @@ _SEQUENCES = frozenset({list, tuple, torch.Size})
 _MISSING = object()
 
 
-class Unserved(Exception):  # noqa: N818 - an outcome of looking at a value, not an error
+class Unserved(Exception):
     """A value that no kernel serves, whatever was captured; the argument is the counted reason."""
 
 
