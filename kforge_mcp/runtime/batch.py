@@ -94,14 +94,12 @@ class Batch:
                 raise SideError(Finding("internal_error", problem.decode(errors="replace")))
         return seconds
 
-    def outputs(self, index: int) -> list[torch.Tensor]:
-        """The outputs of one call, where they lie."""
-        slot, memory = self._bound.slot, self.memories[index]
+    def outputs(self) -> list[list[torch.Tensor]]:
+        """The outputs of every call, where they lie."""
+        slot = self._bound.slot
         in_place = {} if self.is_twin else self._bound.in_place
-        return [
-            slot.inputs[in_place[number]].view(memory) if number in in_place else place.view(memory)
-            for number, place in enumerate(slot.outputs)
-        ]
+        places = [slot.inputs[in_place[i]] if i in in_place else place for i, place in enumerate(slot.outputs)]
+        return [[place.view(memory) for place in places] for memory in self.memories]
 
     def trespass(self, images: Sequence[torch.Tensor]) -> Finding | None:
         """What the calls changed that was not theirs: inputs, or bytes around the tensors."""

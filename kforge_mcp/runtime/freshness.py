@@ -180,7 +180,8 @@ class FreshInputs:
             shape = [1] * target.ndim
             shape[axis] = -1
         else:
-            styles, shape = torch.tensor(blocks.order[:1]), [1] * target.ndim
+            # As in the trials: what is not divided is shared by all blocks, and must leave each at its own scale.
+            styles, shape = torch.tensor([min(blocks.order)]), [1] * target.ndim
         factors = _SCALES[styles] * (0.6 + 0.4 * torch.rand(len(styles), generator=self._generator))
         shifts = _SHIFTS[styles] * pool.spread
         kind = target.dtype

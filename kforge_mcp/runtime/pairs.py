@@ -24,7 +24,7 @@ from .sides import PREPARE, Side
 from .subject import Subject
 from .trials import Policy, process_changed
 
-MAXIMUM_CALLS = 64
+MAXIMUM_CALLS = 100
 _CHEAP_BYTES = 4 << 20
 _GENEROUS = 2
 _CALIBRATIONS = 5
@@ -163,10 +163,9 @@ class Timing:
             finding = judged.trespass(images) or process_changed(other, policy, state, self._state)
             if finding:
                 return finding.during(f"{subject.label()}, timed call")
-        for index in range(count):
-            finding = self._fingerprints.compare(judged.outputs(index), eager.outputs(index), blocks[index])
-            if finding:
-                return finding.during(f"{subject.label()}, timed call")
+        finding = self._fingerprints.compare(judged.outputs(), eager.outputs(), blocks)
+        if finding:
+            return finding.during(f"{subject.label()}, timed call")
         if keep and not judged.is_twin:
             self._keep(judged, images, blocks)
         return seconds[True] / count, seconds[False] / count, eager_first
@@ -177,7 +176,7 @@ class Timing:
         place = len(self._kept) if len(self._kept) < _FULL_CHECKS else self._dice.randrange(self._seen)
         if place < _FULL_CHECKS:
             index = self._dice.randrange(len(images))
-            entry = (images[index].clone(), [t.clone() for t in judged.outputs(index)], blocks[index])
+            entry = (images[index].clone(), [t.clone() for t in judged.outputs()[index]], blocks[index])
             self._kept[place : place + 1] = [entry]
 
     def _full_checks(self) -> Finding | None:

@@ -111,7 +111,7 @@ class Trials:
         state = batch.prepare()
         batch.run([image])
         finding = batch.trespass([image]) or process_changed(self._side, self._policy, state, self._floating_point)
-        return finding or [tensor.clone() for tensor in batch.outputs(0)]
+        return finding or [tensor.clone() for tensor in batch.outputs()[0]]
 
 
 def process_changed(side: Side, policy: Policy, state: str, original: str) -> Finding | None:
