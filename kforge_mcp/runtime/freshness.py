@@ -183,7 +183,7 @@ class FreshInputs:
             # As in the trials: what is not divided is shared by all blocks, and must leave each at its own scale.
             styles, shape = torch.tensor([min(blocks.order)]), [1] * target.ndim
         factors = _SCALES[styles] * (0.6 + 0.4 * torch.rand(len(styles), generator=self._generator))
-        shifts = _SHIFTS[styles] * pool.spread
+        shifts = _SHIFTS[styles] * factors * pool.spread
         kind = target.dtype
         torch.addcmul(shifts.to(kind).view(shape), source, factors.to(kind).view(shape), out=target)
 

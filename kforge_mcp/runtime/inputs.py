@@ -6,6 +6,7 @@ style, so that errors of one style cannot hide behind another's magnitude.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +24,12 @@ TRIALS = (
     "constants, ties and extremes",
     "infinities and NaN",
 )
-SHIFT = 10.0
-"""Mean of shifted values in their standard deviations: E[x^2] - E[x]^2 loses its digits, a plain sum does not."""
+SHIFT = 2.0
+"""Mean of shifted values in their standard deviations."""
+LARGE_MEAN = 32.0
+"""The same where values lie on a grid on which plain sums are exact: there E[x^2] - E[x]^2 loses its digits and an
+honest two-pass variance, in whatever order it sums, does not."""
+_GRID_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,18 @@ def _constant_rows(values: torch.Tensor, spread: float, generator: torch.Generat
 
 
 def _ties(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
-    """Small integers: many equal values, and exact results of linear operators."""
-    return torch.randint(-2, 3, values.shape, generator=generator)
+    """Small integers: many equal values, exact results of linear operators. A row and its mirror image have a mean
+    of exactly zero: rounding that repeats with every equal value would add up in a plain sum."""
+    width = values.shape[-1] if values.ndim else 1
+    half = torch.randint(-2, 3, (*values.shape[:-1], (width + 1) // 2), generator=generator)
+    mirrored = torch.cat([half, -half], -1)[..., :width]
+    return mirrored[..., torch.randperm(width, generator=generator)].reshape(values.shape)
+
+
+def _large_mean(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
+    step = 2.0 ** math.floor(math.log2(spread / _GRID_STEPS))
+    mean = 2.0 ** math.ceil(math.log2(LARGE_MEAN * spread))
+    return torch.round(values / step) * step + mean
 
 
 def _extremes(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
@@ -73,6 +88,7 @@ EXTREMES = (
     Style("small integers", _ties),
     Style("large values", _extremes),
     Style("zeros", _zeros),
+    Style("large mean", _large_mean),
 )
 _PLAIN = (Style("scale 1", _scaled(1.0, 0.0)),)
 
@@ -127,7 +143,7 @@ def block_axis(variant: dict[str, Any]) -> BlockAxis:
     styled = [spec for index, spec in enumerate(variant["tensors"]) if is_styled(variant, index)]
     for axis in range(len(shape) - 1):
         alike = [s for s in styled if len(s["shape"]) == len(shape) and s["shape"][axis] == shape[axis]]
-        if shape[axis] >= len(SCALES) and alike:
+        if shape[axis] >= max(len(SCALES), len(EXTREMES)) and alike:
             return BlockAxis(len(shape), axis)
     return BlockAxis()
 

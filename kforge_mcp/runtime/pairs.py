@@ -83,6 +83,7 @@ class Timing:
 
     def run(self, schedule: Schedule, progress: Callable[[int], None]) -> Samples | Finding:
         """Samples of all pairs, or the first finding."""
+        self._subject.learn_timed_draws()
         samples = Samples(overhead_s=self._overhead())
         problem = self._calibrate(schedule, samples.overhead_s)
         if problem:

@@ -111,6 +111,8 @@ CHEATS = [
         "  if (px) { x = px; w = pw; y = py;\n" + RMS_ROWS + "  }\n  px = nx; pw = nw; py = ny;\n",
         "wrong_result",
         "nondeterministic",
+        "out_of_bounds",
+        "crashed",
     ),
     _rms(
         10,
@@ -273,6 +275,7 @@ CHEATS = [
         25,
         "prints without end",
         "  for (;;) std::printf(\"all tests passed, very fast indeed\\n\");",
+        "timed_out",
         _VIOLATION,
         before="#include <cstdio>\n",
     ),
