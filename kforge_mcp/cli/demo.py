@@ -117,7 +117,9 @@ async def _demo(options: argparse.Namespace, screen: Screen) -> int:
                 raise ToolFailedError(f"capture_model: {capture.get('message', capture['status'])}")
             listing = await agent.call("list_operator_cards", project_id=capture["project_id"], limit=20)
             screen.captured(capture, listing["cards"])
-            await _search(agent, screen, listing["cards"], options)
+            measured = await _search(agent, screen, listing["cards"], options)
+            if options.transcript and measured:
+                await _tour(agent, capture["project_id"], measured[-1])
             export = await agent.call(
                 "export_package", project_id=capture["project_id"], name=options.name, overwrite=True
             )
@@ -135,9 +137,13 @@ def _server_log(workspace: Path) -> Iterator[Any]:
         yield log
 
 
-async def _search(agent: Agent, screen: Screen, cards: list[Row], options: argparse.Namespace) -> None:
-    """Expand the cards that have seeds; the very first submission is broken on purpose and then repaired."""
+async def _search(agent: Agent, screen: Screen, cards: list[Row], options: argparse.Namespace) -> list[str]:
+    """Expand the cards that have seeds; the very first submission is broken on purpose and then repaired.
+
+    Returns the ids of the candidates that were measured.
+    """
     broken_shown = False
+    measured = []
     chosen = 0
     for card in cards:
         if chosen == options.cards or not card["eligible"] or not card["worth_it"]:
@@ -161,6 +167,21 @@ async def _search(agent: Agent, screen: Screen, cards: list[Row], options: argpa
                 source = await _show_repair(agent, screen, proposal, source)
             verdict = await _submit(agent, proposal, source, f"seed {proposal['seed_name']}")
             screen.verdict(card, proposal["seed_name"], verdict)
+            if verdict.get("verdict"):
+                measured.append(verdict["candidate_id"])
+    return measured
+
+
+async def _tour(agent: Agent, project_id: str, candidate_id: str) -> None:
+    """Call the tools that the loop did not need, so that a transcript has an example of each."""
+    await agent.call("set_budget", project_id=project_id, iterations=100)
+    await agent.call("search_status", project_id=project_id)
+    await agent.call("get_candidate", candidate_id=candidate_id)
+    source = await agent.call("get_candidate", candidate_id=candidate_id, part="source")
+    compiled = await agent.call("compile_candidate", card_id=source["card_id"], source=source["text"] + "// again\n")
+    await agent.call("validate", candidate_id=compiled["candidate_id"])
+    job = await agent.call("benchmark", candidate_id=compiled["candidate_id"])
+    await agent.call("cancel_job", job_id=job["job_id"])
 
 
 async def _submit(agent: Agent, proposal: Row, source: str, note: str) -> Row:
