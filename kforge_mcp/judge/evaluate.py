@@ -11,6 +11,7 @@ from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.errors import NotFoundError
 from kforge_mcp.judge.holdout import Claim, HoldoutResult, holdout
 from kforge_mcp.judge.request import CALL_TIMEOUT_S, Config, Subject, eager_itself, subjects
 from kforge_mcp.judge.session import Evaluators
@@ -19,6 +20,7 @@ from kforge_mcp.judge.verdicts import conclude, stage_result
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
 from kforge_mcp.records.result import Reason, Stage, StageResult
+from kforge_mcp.store import cards
 
 __all__ = ["Claim", "HoldoutResult", "Judgement", "evaluate", "holdout", "null_judgement"]
 
@@ -60,6 +62,8 @@ def evaluate(
         RuntimeFailure: the judge's own processes failed; nothing is said of the candidate.
         JobCancelled: the job was cancelled.
     """
+    if card.weak_oracle:
+        return Judgement(_failed(candidate_id, "validate", "weak_oracle", card.weak_oracle))
     every = [subject for subject in subjects(card, plan, compiled) if subject.variants]
     empty = [v.variant_id for v in card.variants if sum(spec.numel for spec in v.outputs) == 0]
     if not every or all(variant.variant_id in empty for subject in every for variant in subject.variants):
@@ -125,6 +129,8 @@ def _judge(
     log = _log(answer, evaluators.log())
     device_s = evaluators.device_s
     finding = answer["finding"]
+    if finding and finding["reason"] == "weak_oracle":
+        _mark_weak(ctx, card, finding["message"])
     if finding and not answer["valid"]:
         failed = _failed(candidate_id, "validate", finding["reason"], finding["message"])
         failed = failed.model_copy(update={"config": config, "notes": all_notes})
@@ -150,6 +156,16 @@ def _judge(
     verdicts = conclude(card, project, answer["variants"])
     result = stage_result(candidate_id, verdicts, config, all_notes)
     return Judgement(validated, result, config, answer["variants"], log, device_s)
+
+
+def _mark_weak(ctx: JobContext, card: OperatorCard, message: str) -> None:
+    """Keep on the card that nothing is to be claimed on it."""
+    with ctx.workspace.transaction() as session:
+        try:
+            stored = cards.get(session, card.card_id)
+        except NotFoundError:
+            return
+        cards.save(session, stored.model_copy(update={"weak_oracle": message}))
 
 
 def _failed(candidate_id: str, stage: Stage, reason: str, message: str) -> StageResult:

@@ -16,7 +16,7 @@ from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
-from kforge_mcp.judge.request import Config, Subject, subjects
+from kforge_mcp.judge.request import Config, subjects
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.judge.statistics import Interval, holm, mean_interval, p_value_above, threshold
 from kforge_mcp.judge.verdicts import JOINT, log_ratios, speed_of_light
@@ -118,17 +118,13 @@ def _measure(
     for process in range(processes):
         done = (place[0] + process / processes) / place[1]
         ctx.progress(f"holdout of {claim.card.name}: process {process + 1} of {processes}", done)
-        answer = evaluators.evaluate(_only(subject), mode="quick", schedule=schedule)
+        answer = evaluators.evaluate(subject, mode="quick", schedule=schedule)
         if isinstance(answer, Rejected):
             return answer.message
         if answer["finding"]:
             return f"{answer['finding']['reason']}: {answer['finding']['message']}"
         runs.append(answer["variants"])
     return runs
-
-
-def _only(subject: Subject) -> Subject:
-    return subject
 
 
 def _hypotheses(number: int, claim: Claim, runs: list[dict[str, Any]]) -> list[_Hypothesis]:

@@ -19,6 +19,8 @@ from kforge_mcp.records.variant import Variant
 Config = dict[str, int | float | bool | str]
 Mode = Literal["judge", "quick", "null"]
 CALL_TIMEOUT_S = 10.0
+_PATIENCE = 50
+"""A batch may take this many times the captured eager time of a call, if that is longer."""
 MEMORY_BYTES = 1 << 30
 
 
@@ -83,7 +85,7 @@ def request(
         "libraries": [{"path": binary.path, "entry": binary.entry} for binary in subject.libraries],
         "threads": threads(project),
         "backend_flags": project.backend_flags,
-        "call_timeout_s": call_timeout_s,
+        "call_timeout_s": max(call_timeout_s, *(_PATIENCE * v.eager_us * 1e-6 for v in subject.variants), 0.0),
         "nondeterministic": bool(subject.plan and getattr(subject.plan, "nondeterministic", False)),
         "limits": {"memory_bytes": MEMORY_BYTES + 4 * largest},
         "schedule": dict(schedule) if schedule is not None else None,

@@ -31,9 +31,7 @@ def _become_package() -> None:
     """Register this folder as the package `kforge_runtime`, so that its modules shadow none of the user's."""
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != here]
-    spec = importlib.util.spec_from_file_location(
-        PACKAGE, here / "__init__.py", submodule_search_locations=[str(here)]
-    )
+    spec = importlib.util.spec_from_file_location(PACKAGE, here / "__init__.py", submodule_search_locations=[str(here)])
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[PACKAGE] = module

@@ -33,8 +33,7 @@ class Admission:
             if outputs is None:
                 del self._alive[name]
                 continue
-            equal = all(torch.equal(a, b) for a, b in zip(outputs, expected.narrow, strict=True))
-            if equal:
+            if all(_equal(a, b) for a, b in zip(outputs, expected.narrow, strict=True)):
                 continue
             if check(outputs, expected, blocks) is not None:
                 del self._alive[name]
@@ -49,6 +48,11 @@ class Admission:
     def undecided(self) -> bool:
         """Whether some impostor was not caught yet, so that harder inputs are worth drawing."""
         return bool(self._alive)
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether all values are equal, NaN to NaN."""
+    return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def _zeros(inputs: Sequence[torch.Tensor], expected: Expected) -> list[torch.Tensor]:

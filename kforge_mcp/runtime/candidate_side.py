@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import sandbox
-from .arena import Arena
 from .allocation import keep_memory
+from .arena import Arena
 from .sides import EXPORT, GO, LOAD, PREPARE, answer, done, read_order
 
 _SCALARS = {

@@ -49,7 +49,7 @@ class Fingerprints:
         eager: Sequence[Sequence[torch.Tensor]],
         blocks: Sequence[Blocks],
     ) -> Finding | None:
-        """The first output, of some call of a batch, that differs from eager's beyond tolerance. Outputs are by call."""
+        """The first output of some call of a batch that differs beyond tolerance, or None. Outputs are by call."""
         for index in range(len(candidate[0])):
             c = torch.stack([outputs[index] for outputs in candidate])
             e = torch.stack([outputs[index] for outputs in eager])

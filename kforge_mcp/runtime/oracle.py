@@ -13,7 +13,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-_UNSUPPORTED = (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError, IndexError, KeyError)
+from .values import Unencodable
+
+_UNSUPPORTED = (
+    RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError, IndexError, KeyError, Unencodable,
+)  # fmt: skip
 """What an operator without a kernel for the other dtype, or code that insists on its own, raises."""
 _WIDE = {torch.complex32: torch.complex128, torch.complex64: torch.complex128}
 _LOWER = {
@@ -44,7 +48,15 @@ class Expected:
     note: str = ""
 
 
-class Float64Mode(TorchDispatchMode):
+class _Mode(TorchDispatchMode):
+    """A mode that does not import the compiler (a second in every process) to be left out of compilation."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class Float64Mode(_Mode):
     """Runs every operator in float64: floating tensors, dtype arguments and factories."""
 
     def __torch_dispatch__(
@@ -64,7 +76,7 @@ class Float64Mode(TorchDispatchMode):
         torch.set_default_dtype(self._default)
 
 
-class ReductionTrace(TorchDispatchMode):
+class ReductionTrace(_Mode):
     """Notes the longest reduction among the operators that eager dispatches to."""
 
     def __init__(self) -> None:
@@ -79,7 +91,7 @@ class ReductionTrace(TorchDispatchMode):
         return result
 
 
-class LowerMode(TorchDispatchMode):
+class LowerMode(_Mode):
     """Rounds the floating results of every operator to one class lower: bf16 for fp32 and fp64, fp8 for 16 bits."""
 
     def __torch_dispatch__(

@@ -121,10 +121,11 @@ class Referee:
         return self._result(finding, results, subjects)
 
     def _validate(self, subject: Subject, side: Side | None) -> Finding | None:
-        trials = Trials(subject, side, self._policy, self._original)
-        names = TRIALS if self._request["mode"] == "judge" else TRIALS[2:3]
-        finding = trials.run(names)
-        if finding or self._request["mode"] != "judge" or subject.variant["admitted"]:
+        judging = self._request["mode"] == "judge"
+        admit = judging and not subject.variant["admitted"]
+        trials = Trials(subject, side, self._policy, self._original, admit=admit)
+        finding = trials.run(TRIALS if judging else TRIALS[2:3])
+        if finding:
             return finding
         uncaught = trials.admit()
         if uncaught:

@@ -51,6 +51,8 @@ class Applied:
     """What could not be applied, one short phrase each."""
 
     notes: list[str] = field(default_factory=list)
+    user_namespace: bool = False
+    """Whether the process is root only in a namespace of its own."""
 
     def lacks(self, what: str) -> None:
         """Note something that was refused."""
@@ -66,6 +68,7 @@ def enter_namespaces(applied: Applied) -> None:
                 if _unshare(flag) != 0:
                     applied.lacks(f"{name} not separated")
             return
+        applied.user_namespace = True
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"0 {uid} 1")
         _write("/proc/self/gid_map", f"0 {gid} 1")
@@ -111,7 +114,7 @@ def give_up_privileges(applied: Applied) -> None:
     """Become nobody where the process is root, and drop every capability."""
     for capability in range(64):
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
-    if os.getuid() == 0:
+    if os.getuid() == 0 and not applied.user_namespace:
         try:
             os.setgroups([])
             os.setresgid(_NOBODY, _NOBODY, _NOBODY)

@@ -166,11 +166,17 @@ class Side:
         if not waiting:
             raise self._reap()
         self.kill()
-        raise SideError(Finding("sandbox_violation", f"the {self.who} wrote to the judge's channel unasked"))
+        raise self._failed("sandbox_violation", "wrote to the judge's channel unasked")
+
+    def _failed(self, reason: str, what: str) -> SideError:
+        """What became of a candidate; of a twin it is the judge's own failure and says nothing of the candidate."""
+        if self.is_candidate:
+            return SideError(Finding(reason, f"the candidate {what}"))
+        return SideError(Finding("internal_error", f"eager's process (the {self.who}) {what} ({reason})"))
 
     def _hangs(self) -> SideError:
         self.kill()
-        return SideError(Finding("timed_out", f"the {self.who} did not return within {self._seconds:g} s"))
+        return self._failed("timed_out", f"did not return within {self._seconds:g} s")
 
     def _reap(self) -> SideError:
         """The process closed its channel: it ends, or it is made to."""
@@ -181,7 +187,7 @@ class Side:
                 return self._died(status, usage)
             time.sleep(0.005)
         self.kill()
-        return SideError(Finding("sandbox_violation", f"the {self.who} closed the judge's channel"))
+        return self._failed("sandbox_violation", "closed the judge's channel")
 
     def _died(self, status: int, usage: resource.struct_rusage) -> SideError:
         self._ended = True
@@ -189,17 +195,17 @@ class Side:
         tail = f"; it printed: {printed[-200:]}" if printed else ""
         if not os.WIFSIGNALED(status):
             code = os.WEXITSTATUS(status)
-            return SideError(Finding("crashed", f"the {self.who}'s process ended with exit status {code}{tail}"))
+            return self._failed("crashed", f"ended its process with exit status {code}{tail}")
         number = os.WTERMSIG(status)
         grown = (usage.ru_maxrss - self._started_kb) * 1024
         if "bad_alloc" in printed or (number != signal.SIGSYS and grown > 0.8 * self._memory_bytes):
             limit = self._memory_bytes // (1 << 20)
-            return SideError(Finding("out_of_memory", f"the {self.who} needed more than {limit} MiB of memory{tail}"))
+            return self._failed("out_of_memory", f"needed more than {limit} MiB of memory{tail}")
         if number in _SIGNALS:
             reason, what = _SIGNALS[signal.Signals(number)]
-            return SideError(Finding(reason, f"the {self.who} {what}{tail}"))
+            return self._failed(reason, f"{what}{tail}")
         name = signal.Signals(number).name
-        return SideError(Finding("crashed", f"the {self.who} ended with {name}{tail}"))
+        return self._failed("crashed", f"ended with {name}{tail}")
 
 
 def start(

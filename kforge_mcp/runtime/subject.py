@@ -18,7 +18,6 @@ from .oracle import Expected, expected
 from .reference import Reference
 from .values import flatten
 
-
 _MOST_DRAWS, _ENOUGH = 8, 1 << 19
 
 

@@ -29,14 +29,16 @@ class Policy:
 class Trials:
     """Runs the validity trials of one variant on a candidate's side."""
 
-    def __init__(self, subject: Subject, side: Side | None, policy: Policy, floating_point: str) -> None:
+    def __init__(
+        self, subject: Subject, side: Side | None, policy: Policy, floating_point: str, *, admit: bool = True
+    ) -> None:
         self._subject = subject
         self._side = side
         self._policy = policy
         self._floating_point = floating_point
         self._dice = random.Random()
         self._poison_is_calibrated = False
-        self.admission = Admission(subject.eager)
+        self._admission = Admission(subject.eager) if admit else None
 
     def run(self, names: tuple[str, ...] = TRIALS) -> Finding | None:
         """The first finding of any trial, or None. Without a side only eager's errors are learnt."""
@@ -49,16 +51,18 @@ class Trials:
 
     def admit(self) -> list[str]:
         """Impostors that no check caught even on harder inputs: reasons to claim nothing on this card."""
+        admission = self._admission
+        if admission is None:
+            return []
         rounds = 0
-        while self.admission.undecided and rounds < _HARDER_DRAWS:
+        while admission.undecided and rounds < _HARDER_DRAWS:
             rounds += 1
             for name in (TRIALS[2], TRIALS[3]):
                 for draw in self._draws(name):
                     image = self._image(_harder(draw, self._subject))
-                    self.admission.observe(
-                        self._subject.inputs_of(image), self._subject.expect(image, draw.blocks), draw.blocks
-                    )
-        return self.admission.uncaught()
+                    known = self._subject.expect(image, draw.blocks)
+                    admission.observe(self._subject.inputs_of(image), known, draw.blocks)
+        return admission.uncaught()
 
     def _draws(self, name: str) -> list[Draw]:
         subject = self._subject
@@ -91,7 +95,8 @@ class Trials:
         if not self._poison_is_calibrated:
             self._subject.fresh.calibrate_poison(known.narrow)
             self._poison_is_calibrated = True
-        self.admission.observe(self._subject.inputs_of(image), known, draw.blocks)
+        if self._admission is not None:
+            self._admission.observe(self._subject.inputs_of(image), known, draw.blocks)
         if not runs:
             return None
         finding = check(runs[0], known, draw.blocks)

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from . import flags, sandbox
-from .arena import Arena, Slot
 from .allocation import keep_memory
+from .arena import Arena, Slot
 from .reference import Reference, import_code
 from .sides import EXPORT, GO, PREPARE, answer, done, read_order
 from .values import flatten

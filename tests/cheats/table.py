@@ -73,6 +73,7 @@ CHEATS = [
         "  for (int i = 0; i < count; ++i) if (seen[i] == x) return;\n"
         "  if (count < 4096) seen[count++] = x;\n" + RMS_ROWS,
         "wrong_result",
+        "nan_mismatch",
         timed=True,
     ),
     _rms(
@@ -84,6 +85,7 @@ CHEATS = [
         + "  kept = (float*)std::malloc(sizeof(float) * rows * n);\n"
         "  for (int64_t i = 0; i < rows * n; ++i) kept[i] = y[i];\n",
         "wrong_result",
+        "nan_mismatch",
     ),
     _rms(
         7,
@@ -178,16 +180,10 @@ CHEATS = [
     ),
     _rms(
         19,
-        "a data race on the sum",
-        "  static float s; static float k;\n"
-        "  #pragma omp parallel for\n"
-        "  for (int64_t r = 0; r < rows; ++r) { s = 0;\n"
-        "    for (int64_t i = 0; i < n; ++i) s += x[r * n + i] * x[r * n + i];\n"
-        "    k = 1.0f / std::sqrt(s / n + eps);\n"
-        "    for (int64_t i = 0; i < n; ++i) { asm volatile(\"\" ::: \"memory\"); y[r * n + i] = w[i] * (x[r * n + i] * k); } }\n",
-        "wrong_result",
+        "the last bit depends on when it runs",
+        RMS_ROWS.replace("w[i] * (a[i] * k)", "w[i] * (a[i] * k) * (__rdtsc() & 16 ? 1.0f : 1.0000001f)"),
         "nondeterministic",
-        "nan_mismatch",
+        before="#include <x86intrin.h>\n",
     ),
     _rms(20, "normalises its input in place", RMS_ROWS + "  const_cast<float*>(x)[5] = y[5];\n", "input_mutated"),
     _rms(20, "writes into the weight", RMS_ROWS + "  const_cast<float*>(w)[0] = 1;\n", "input_mutated"),
@@ -214,7 +210,11 @@ CHEATS = [
         before="struct Early { Early() { std::_Exit(0); } } early;\n",
     ),
     _rms(
-        23, "throws from a static constructor", RMS_ROWS, "crashed", before="struct Early { Early() { throw 1; } } early;\n"
+        23,
+        "throws from a static constructor",
+        RMS_ROWS,
+        "crashed",
+        before="struct Early { Early() { throw 1; } } early;\n",
     ),
     _rms(23, "throws", "  throw 1;", "crashed"),
     _rms(23, "aborts", "  std::abort();", "crashed"),
@@ -301,7 +301,8 @@ CHEATS = [
         _HONEST_FIRST
         + "  if (calls > 40 && std::fabs(x[0]) < 3) { rows /= 2; }\n"
         + RMS_ROWS
-        + "  if (calls > 40 && std::fabs(x[0]) < 3) for (int64_t i = rows * n; i < 2 * rows * n; ++i) y[i] = w[i % n];\n",
+        + "  if (calls > 40 && std::fabs(x[0]) < 3)\n"
+        "    for (int64_t i = rows * n; i < 2 * rows * n; ++i) y[i] = w[i % n];\n",
         "wrong_result",
         timed=True,
     ),
@@ -349,7 +350,8 @@ HONEST = [
             "#include <cstdint>\n"
             'extern "C" void kernel(const float* x, int64_t rows, int64_t n, int64_t* y) {\n'
             "  for (int64_t r = 0; r < rows; ++r) { const float* a = x + r * n; int64_t best = 0;\n"
-            "    for (int64_t i = 1; i < n; ++i) if (a[best] == a[best] && (a[i] > a[best] || a[i] != a[i])) best = i;\n"
+            "    for (int64_t i = 1; i < n; ++i)\n"
+            "      if (a[best] == a[best] && (a[i] > a[best] || a[i] != a[i])) best = i;\n"
             "    y[r] = best; } }\n",
         ),
     ),
@@ -361,17 +363,6 @@ HONEST = [
             "#include <cstdint>\n"
             'extern "C" void kernel(const float* x, const float* y, int64_t n, float* out) {\n'
             "  for (int64_t i = 0; i < n; ++i) out[i] = x[i] + y[i]; }\n",
-        ),
-    ),
-    (
-        "addition in place",
-        cards.ADD_IN_PLACE,
-        kernels.file(
-            '["x", "y", "x.numel"]',
-            "#include <cstdint>\n"
-            'extern "C" void kernel(float* x, const float* y, int64_t n) {\n'
-            "  for (int64_t i = 0; i < n; ++i) x[i] += y[i]; }\n",
-            extra="// inplace = true\n",
         ),
     ),
 ]

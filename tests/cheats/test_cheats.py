@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from kforge_mcp.judge.request import subjects
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.store.workspace import Workspace
 from tests.cheats.table import CHEATS, HONEST, Cheat
-from tests.judge import cards
+from tests.judge import cards, kernels
 
 _SCHEDULE = {"pairs": 6, "first_stage": 6, "warm_up": 1, "null": False}
 
@@ -30,10 +31,11 @@ class Bench:
         self._folder = folder
         self._evaluators = Evaluators(ctx, cards.project(python, folder), call_timeout_s=3.0)
 
-    def judge(self, make: cards.Make, source: str, *, timed: bool) -> dict[str, Any]:
+    def judge(self, make: cards.Make, source: str, *, timed: bool, in_place: bool = False) -> dict[str, Any]:
         card = cards.card(self._folder, [make])
         plan = parse_plan(source, card, "cpu")
         assert not isinstance(plan, Rejected), plan
+        plan = replace(plan, inplace=in_place)
         compiled = compile_candidate(self._ctx, plan, card, [{}])
         assert isinstance(compiled, Compiled), compiled
         (subject,) = subjects(card, plan, compiled)
@@ -70,3 +72,24 @@ def test_the_honest_kernel_passes(bench: Bench, name: str, make: cards.Make, sou
     answer = bench.judge(make, source, timed=True)
     assert answer["finding"] is None, answer["finding"]["message"]
     assert len(answer["variants"]["v1"]["candidate_s"]) == _SCHEDULE["pairs"]
+
+
+_IN_PLACE = """#include <cstdint>
+extern "C" void kernel(const float* cx, const float* cy, int64_t n) {{
+  float* x = const_cast<float*>(cx); float* y = const_cast<float*>(cy);
+  for (int64_t i = 0; i < n; ++i) x[i] += y[i];
+  {more}
+}}
+"""
+
+
+def test_an_input_that_eager_changes_may_be_changed_in_place(bench: Bench) -> None:
+    source = kernels.file('["x", "y", "x.numel"]', _IN_PLACE.format(more=""))
+    answer = bench.judge(cards.ADD_IN_PLACE, source, timed=True, in_place=True)
+    assert answer["finding"] is None, answer["finding"]["message"]
+
+
+def test_in_place_is_no_licence_to_change_other_inputs(bench: Bench) -> None:
+    source = kernels.file('["x", "y", "x.numel"]', _IN_PLACE.format(more="y[3] = 0;"))
+    answer = bench.judge(cards.ADD_IN_PLACE, source, timed=False, in_place=True)
+    assert answer["finding"]["reason"] == "input_mutated"

@@ -39,6 +39,15 @@ def argmax(x):
 def add_in_place(x, y):
     return x.add_(y)
 """,
+    "threaded": """
+import threading
+import time
+
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+
+def threaded(x):
+    return torch.relu(x)
+""",
     "nearly_one": """
 def nearly_one(x):
     return 1 + 1e-7 * torch.tanh(x)
@@ -162,4 +171,5 @@ LAYER_NORM = Make(
 RELU = Make("relu", (Tensor("x", (64, 100)),), ((64, 100),))
 ARGMAX = Make("argmax", (Tensor("x", (64, 100)),), ((64,),), out_dtype="int64")
 ADD_IN_PLACE = Make("add_in_place", (Tensor("x", (64, 64)), Tensor("y", (64, 64))), ((64, 64),))
+THREADED = Make("threaded", (Tensor("x", (64, 100)),), ((64, 100),))
 NEARLY_ONE = Make("nearly_one", (Tensor("x", (64, 64)),), ((64, 64),))

@@ -53,6 +53,22 @@ def test_validation_alone_does_not_time(workspace: Workspace, model_python: str,
     assert judgement.benchmarked is None
 
 
+def test_code_that_starts_threads_when_imported_is_imported_after_forking(
+    workspace: Workspace, model_python: str, tmp_path: Path
+) -> None:
+    card = cards.card(tmp_path, [cards.THREADED])
+    source = kernels.relu("  for (int64_t i = 0; i < n; ++i) y[i] = x[i] <= 0 ? 0 : x[i];")
+    judgement = judged(workspace, model_python, card, source, tmp_path)
+    assert judgement.benchmarked is not None and judgement.benchmarked.status == "ok", judgement
+
+
+def test_a_weak_card_is_refused_at_once(workspace: Workspace, model_python: str, tmp_path: Path) -> None:
+    card = cards.card(tmp_path, [cards.RELU]).model_copy(update={"weak_oracle": "inputs tell nothing"})
+    source = kernels.relu("  for (int64_t i = 0; i < n; ++i) y[i] = x[i] <= 0 ? 0 : x[i];")
+    judgement = judged(workspace, model_python, card, source, tmp_path)
+    assert judgement.validated.reason == "weak_oracle"
+
+
 def test_only_claimed_variants_are_judged(workspace: Workspace, model_python: str, tmp_path: Path) -> None:
     small = cards.Make("relu", (cards.Tensor("x", (4, 100)),), ((4, 100),))
     card = cards.card(tmp_path, [cards.RELU, small])
