@@ -76,6 +76,12 @@ def _sweep(workspace: Workspace) -> None:
         _logger.exception("the blobs were not swept")
 
 
+def _clear_scratch(workspace: Workspace) -> None:
+    """Remove what the jobs of an engine that was killed left: its attempts are given up, and no other engine runs."""
+    for left in workspace.scratch_dir.glob("job_*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
 def fail_all(workspace: Workspace, reason: str) -> None:
     """Fail every unfinished job. For an engine that cannot start: its callers must not wait in vain."""
     with workspace.transaction() as session:
@@ -107,6 +113,7 @@ async def _serve(workspace: Workspace, scheduler: str, stamp: int) -> None:
         asyncio.get_running_loop().add_signal_handler(number, told_to_end.set)
     temporary = folder / "dask"
     shutil.rmtree(temporary, ignore_errors=True)
+    _clear_scratch(workspace)
     recover(workspace)
     if scheduler:
         cluster = joined_cluster(scheduler)

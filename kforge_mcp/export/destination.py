@@ -54,15 +54,29 @@ def resolve(path: str, name: str, packages_dir: Path, project_dir: str) -> Path:
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:
-    """Raises `UsageError` if something stands there that must not be replaced: only our own packages ever are."""
+    """Raises `UsageError` if something stands there that must not be replaced, since only our own packages ever are,
+    or if the place cannot be written."""
     if not folder.exists() and not folder.is_symlink():
+        # A package is minutes of measuring: whether there is a place for it is asked before.
+        above = next(parent for parent in folder.parents if parent.exists())
+        if not above.is_dir():
+            raise UsageError(f"{folder} cannot be written: {above} is not a folder. Choose another path")
+        _require_writable(folder, above)
         return
-    if not overwrite:
-        raise UsageError(f"{folder} exists already: pass overwrite=true to replace a package there, or another path")
     if not is_package(folder):
         raise UsageError(
             f"{folder} exists and is not a package that kforge wrote, so it is not replaced: choose another path"
         )
+    if not overwrite:
+        raise UsageError(
+            f"{folder} exists already: pass overwrite=true to replace the package there, or another path or name"
+        )
+    _require_writable(folder, folder.parent)
+
+
+def _require_writable(folder: Path, above: Path) -> None:
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise UsageError(f"{folder} cannot be written: this user may not write in {above}. Choose another path")
 
 
 def is_package(folder: Path) -> bool:

@@ -33,7 +33,8 @@ class JobOutput(Output):
 
 def job_versions(job: Job) -> tuple[str, JobOutput]:
     """Text and structure of a job. A job that failed is a normal answer here: its message says why."""
-    text, result, message = "", {}, job.message
+    # The last progress of a job that ended well would read as if it had stopped there.
+    text, result, message = "", {}, "" if job.status == "ok" else job.message
     if job.status == "failed":
         message = clip(job.error, 2000)
     elif job.status == "ok":

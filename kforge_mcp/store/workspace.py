@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,8 +107,8 @@ class Workspace:
     def change_stamp(self) -> tuple[int, ...]:
         """Changes whenever a transaction was committed by any process, though one right after another may share a
         stamp; much cheaper than reading."""
-        stats = [path.stat() for path in (self._database, self._log) if path.exists()]
-        return tuple(value for stat in stats for value in (stat.st_mtime_ns, stat.st_size))
+        found = [path.stat() for path in (self._database, self._log) if path.exists()]
+        return tuple(value for file in found for value in (file.st_mtime_ns, file.st_size))
 
     def sweep(self) -> int:
         """Remove blobs that no record names and leftovers of crashes, if older than an hour; returns how many.
@@ -145,9 +147,23 @@ def _prepare(folder: Path) -> None:
         if not any(folder.iterdir()):
             folder.chmod(0o700)
         make_folder(folder / "blobs")
-        os.close(os.open(folder / DATABASE, os.O_RDWR | os.O_CREAT, 0o600))
+        _make_database_file(folder / DATABASE)
     except OSError as error:
         raise not_writable(folder, error) from error
+
+
+def _make_database_file(database: Path) -> None:
+    """Make the file without ever opening it.
+
+    POSIX drops all locks of a process on a file as soon as it closes *any* descriptor of it. A process that has the
+    workspace open twice, as the engine does, would lose those of SQLite: the next process to leave would take itself
+    for the last one and delete the log that this one still reads and writes.
+    """
+    try:
+        os.mknod(database, stat.S_IFREG | 0o600)
+    except FileExistsError:
+        if not os.access(database, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(database)) from None
 
 
 def _connect(database: Path, busy_timeout_s: float) -> Engine:

@@ -82,3 +82,11 @@ def scratch(ctx: JobContext) -> dict[str, Any]:
     folder = ctx.scratch()
     (folder / "file").write_text("data")
     return {"folder": str(folder)}
+
+
+def scratch_of_the_dead(ctx: JobContext) -> dict[str, Any]:
+    """Take a scratch folder and the engine down in the first attempt; say what lies there in the next."""
+    folder = ctx.scratch()
+    if ctx.job.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"own": folder.name, "found": sorted(path.name for path in ctx.workspace.scratch_dir.iterdir())}

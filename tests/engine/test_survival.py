@@ -100,6 +100,12 @@ def test_a_runtime_ends_with_a_killed_engine(served: Workspace, tmp_path: Path) 
     assert jobs.wait(served, job.job_id, WAIT_S).result == {"attempt": 2}
 
 
+def test_the_next_engine_removes_what_a_killed_one_had_in_scratch(served: Workspace) -> None:
+    result = jobs.wait(served, _submit(served, "scratch_of_the_dead").job_id, WAIT_S).result
+    assert result is not None
+    assert result["found"] == [result["own"]]
+
+
 def test_a_submission_revives_the_unfinished_jobs_of_a_killed_engine(served: Workspace, tmp_path: Path) -> None:
     job = _submit(served, "gate", folder=str(tmp_path))
     until(lambda: (tmp_path / "gate.started.1").exists())

@@ -71,6 +71,30 @@ def test_what_exists_is_replaced_only_if_asked_and_only_if_it_is_ours(tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ours", "staged", "theirs"]
 
 
+@pytest.mark.parametrize("place", ["file/kernels", "file/deep/er/kernels"])
+def test_a_place_below_a_file_is_refused_before_any_work(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError, match="file is not a folder"):
+        check_free(tmp_path / place, overwrite=True)
+
+
+def test_a_place_that_may_not_be_written_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = package_at(tmp_path / "ours")
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    for folder in (tmp_path / "new" / "kernels", ours):
+        with pytest.raises(UsageError, match="may not write in"):
+            check_free(folder, overwrite=True)
+
+
+def test_overwriting_is_not_suggested_for_what_would_not_be_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    with pytest.raises(UsageError) as refused:
+        check_free(tmp_path / "theirs", overwrite=False)
+    assert "overwrite" not in str(refused.value)
+
+
 def test_damaged_manifests_are_not_ours(tmp_path: Path) -> None:
     folder = package_at(tmp_path / "folder")
     (folder / "mykernels" / "manifest.json").write_text("[]")

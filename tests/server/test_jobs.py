@@ -128,8 +128,10 @@ def test_a_failed_job_is_a_normal_answer_of_job_status() -> None:
 
 def test_job_status_gives_the_tools_own_result() -> None:
     result = failed("cand_0000000001").model_dump(mode="json")
-    text, output = job_versions(job("validate", status="ok", result=result, finished_at=now()))
+    ended = job("validate", status="ok", result=result, finished_at=now(), message="validating variant 3 of 9")
+    text, output = job_versions(ended)
     assert output.status == "ok"
+    assert "validating variant" not in output.message + text, "progress of a job that ended"
     assert output.result["reason"] == "wrong_result"
     assert "row 3 differs" in text
 

@@ -79,6 +79,19 @@ def test_processes_that_open_a_fresh_workspace_at_once_all_succeed(tmp_path: Pat
     assert [opener.wait() for opener in openers] == [0, 0, 0]
 
 
+def test_a_process_that_leaves_takes_no_data_from_one_that_has_the_workspace_open_twice(workspace: Workspace) -> None:
+    def spent() -> int:
+        with workspace.reading() as session:
+            return budgets.get_or_default(session, "owner").spent_iterations
+
+    assert spent() == 0
+    with Workspace.open(workspace.root):
+        for expected in (100, 200):
+            subprocess.run([sys.executable, "-c", _COUNT, str(workspace.root)], check=True)
+            assert (workspace.root / "kforge.db-wal").exists()
+            assert spent() == expected
+
+
 def test_a_reader_does_not_wait_for_a_writer(workspace: Workspace) -> None:
     with workspace.transaction() as writing:
         budgets.save(writing, Budget(owner_id="owner", iterations=3))

@@ -60,7 +60,7 @@ async def capture_model(
             "of such calls. Absolute, or relative to the project folder."
         ),
     ],
-    name: Annotated[str, Field(description="Name of the project; empty: the entry's")] = "",
+    name: Annotated[str, Field(max_length=100, description="Name of the project; empty: the entry's")] = "",
     target: Annotated[Literal["auto", "cpu", "cuda"], Field(description="Device to optimise for")] = "auto",
     python: Annotated[
         str, Field(description="Python that has torch and the model's dependencies; empty: found and named")

@@ -24,8 +24,8 @@ async def export_package(
     name: Annotated[
         str,
         Field(
-            pattern="^[A-Za-z][A-Za-z0-9_-]{0,63}$",
-            description="Name of the package: a letter, then letters, digits, - and _",
+            pattern="^[a-z][a-z0-9_]{0,63}$",
+            description="Name of the Python package: a lower-case letter, then lower-case letters, digits and _",
         ),
     ],
     path: Annotated[
