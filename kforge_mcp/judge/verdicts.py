@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kforge_mcp.judge.statistics import Interval, Measured, joint_interval, median_interval, verdict
+from kforge_mcp.judge.statistics import Interval, Measured, joint_interval, median_interval, threshold, verdict
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Ceilings, Project
 from kforge_mcp.records.result import Reason, StageResult, VariantVerdict
@@ -135,10 +135,13 @@ def summary(joint: VariantVerdict, variants: Sequence[VariantVerdict]) -> str:
     """One sentence: what was shown, and how sure."""
     word = (joint.verdict or "").replace("_", " ")
     claimed = sum(variant.claimed for variant in variants)
+    noise = joint.noise_floor or 0.0
+    busy = joint.verdict == "no_difference_shown" and abs(math.log(joint.speedup or 1.0)) > threshold(0.0) < 2 * noise
+    advice = "; the noise hides it: call benchmark again when the machine is less busy" if busy else ""
     return (
         f"{word}: {joint.speedup:.3f} times eager's speed, 99 % interval {joint.ci_low:.3f} to {joint.ci_high:.3f}, "
         f"over {claimed} of {len(variants)} variants, {joint.pairs} pairs or more each; eager against itself stays "
-        f"within {100 * math.expm1(joint.noise_floor or 0.0):.1f} %"
+        f"within {100 * math.expm1(noise):.1f} %{advice}"
     )
 
 

@@ -29,6 +29,8 @@ class Place:
     dtype: torch.dtype
     shape: tuple[int, ...]
     stride: tuple[int, ...]
+    name: str = ""
+    """As the candidate calls it."""
 
     def flat(self, memory: torch.Tensor) -> torch.Tensor:
         """All elements from the first to the last in memory, gaps included, as a vector."""
@@ -75,6 +77,7 @@ def place_call(variant: dict[str, Any], workspaces: Sequence[dict[str, Any]] = (
     """Lay a variant's call out. Tensors of one storage keep their distances; addresses modulo 64 are the captured."""
     guard = _guard(variant)
     cursor = guard
+    names = _input_names(variant)
     inputs: list[Place | None] = [None] * len(variant["tensors"])
     for group in _storages(variant["tensors"]):
         first = min(group, key=lambda index: _origin(variant["tensors"][index]))
@@ -82,18 +85,19 @@ def place_call(variant: dict[str, Any], workspaces: Sequence[dict[str, Any]] = (
         start = _aligned(cursor, base_spec["alignment"]) - _origin(base_spec)
         for index in group:
             spec = variant["tensors"][index]
-            inputs[index] = _place(spec, start + _origin(spec))
+            inputs[index] = _place(spec, start + _origin(spec), names.get(index, f"tensor {index}"))
             cursor = max(cursor, start + _origin(spec) + _extent(spec))
         cursor += guard
     input_bytes = cursor = _aligned(cursor, 0)
     cursor += guard
     outputs: list[Place] = []
-    for spec in variant["outputs"]:
-        outputs.append(_place(spec, _aligned(cursor, spec["alignment"])))
+    for index, spec in enumerate(variant["outputs"]):
+        name = f"out{index}" if len(variant["outputs"]) > 1 else "out"
+        outputs.append(_place(spec, _aligned(cursor, spec["alignment"]), name))
         cursor = outputs[-1].start + outputs[-1].size + guard
     scratch: list[Place] = []
     for workspace in workspaces:
-        scratch.append(_place(_dense(workspace), _aligned(cursor, 0)))
+        scratch.append(_place(_dense(workspace), _aligned(cursor, 0), workspace.get("name", "a workspace")))
         cursor = scratch[-1].start + scratch[-1].size + guard
     zeroed = tuple(workspace.get("init") == "zero" for workspace in workspaces)
     placed = tuple(place for place in inputs if place is not None)
@@ -148,8 +152,18 @@ def _extent(spec: dict[str, Any]) -> int:
     return (last + 1) * DTYPES[spec["dtype"]].itemsize
 
 
-def _place(spec: dict[str, Any], start: int) -> Place:
-    return Place(start, _extent(spec), DTYPES[spec["dtype"]], tuple(spec["shape"]), tuple(spec["stride"]))
+def _place(spec: dict[str, Any], start: int, name: str) -> Place:
+    return Place(start, _extent(spec), DTYPES[spec["dtype"]], tuple(spec["shape"]), tuple(spec["stride"]), name)
+
+
+def _input_names(variant: dict[str, Any]) -> dict[int, str]:
+    """The candidate's name of each tensor, by its index."""
+    names: dict[int, str] = {}
+    for argument in variant.get("arguments", []):
+        for position, index in enumerate(argument["tensors"]):
+            several = argument["kind"] == "tensors"
+            names.setdefault(index, f"{argument['name']}[{position}]" if several else argument["name"])
+    return names
 
 
 def _dense(workspace: dict[str, Any]) -> dict[str, Any]:

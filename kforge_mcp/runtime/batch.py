@@ -124,10 +124,10 @@ def _inputs_changed(bound: Bound, memory: torch.Tensor, image: torch.Tensor) -> 
     if not bool(changed.any()):
         return None
     first = int(torch.nonzero(changed)[0])
-    for index, place in enumerate(slot.inputs):
+    for place in slot.inputs:
         if place.start <= first < place.start + place.size:
             count = int(changed[place.start : place.start + place.size].sum())
-            return Finding("input_mutated", f"tensor {index} was changed ({count} bytes) though it is an input")
+            return Finding("input_mutated", f"`{place.name}` was changed ({count} bytes) though it is an input")
     return Finding("out_of_bounds", "memory beside an input was written" + _beside(slot, first))
 
 
@@ -136,13 +136,13 @@ def _guards_changed(slot: Slot, memory: torch.Tensor, image: torch.Tensor) -> Fi
         if not _equal(memory, image, start, stop):
             first = start + int(torch.nonzero(memory[start:stop] != image[start:stop])[0])
             return Finding("out_of_bounds", "memory beside an output or workspace was written" + _beside(slot, first))
-    for index, place in enumerate(slot.outputs):
+    for place in slot.outputs:
         if place.has_gaps and place.size:
             owned = torch.zeros(place.size // place.dtype.itemsize, dtype=torch.bool)
             owned.as_strided(place.shape, place.stride).fill_(True)
             changed = (memory != image)[place.start : place.start + place.size]
             if bool((changed & ~owned.repeat_interleave(place.dtype.itemsize)).any()):
-                return Finding("out_of_bounds", f"memory between the elements of output {index} was written")
+                return Finding("out_of_bounds", f"memory between the elements of `{place.name}` was written")
     return None
 
 
@@ -152,10 +152,8 @@ def _equal(memory: torch.Tensor, image: torch.Tensor, start: int, stop: int) -> 
 
 def _beside(slot: Slot, position: int) -> str:
     """How far, in bytes, from the nearest tensor."""
-    names = [("input", i, p) for i, p in enumerate(slot.inputs)]
-    names += [("output", i, p) for i, p in enumerate(slot.outputs)]
-    names += [("workspace", i, p) for i, p in enumerate(slot.workspaces)]
-    kind, index, place = min(names, key=lambda n: max(n[2].start - position, position - n[2].start - n[2].size + 1))
+    places = (*slot.inputs, *slot.outputs, *slot.workspaces)
+    place = min(places, key=lambda p: max(p.start - position, position - p.start - p.size + 1))
     if position < place.start:
-        return f": {place.start - position} bytes before {kind} {index}"
-    return f": {position - place.start - place.size + 1} bytes past the end of {kind} {index}"
+        return f": {place.start - position} bytes before `{place.name}`"
+    return f": {position - place.start - place.size + 1} bytes past the end of `{place.name}`"

@@ -193,14 +193,17 @@ class Side:
         self._ended = True
         printed = self.output()
         tail = f"; it printed: {printed[-200:]}" if printed else ""
-        if not os.WIFSIGNALED(status):
-            code = os.WEXITSTATUS(status)
-            return self._failed("crashed", f"ended its process with exit status {code}{tail}")
-        number = os.WTERMSIG(status)
+        exit_status = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        aborted = exit_status == signal.SIGABRT  # see candidate_side
         grown = (usage.ru_maxrss - self._started_kb) * 1024
-        if "bad_alloc" in printed or (number != signal.SIGSYS and grown > 0.8 * self._memory_bytes):
+        swollen = number not in (0, signal.SIGSYS) and grown > 0.8 * self._memory_bytes
+        if swollen or ("bad_alloc" in printed and (number or aborted)):
             limit = self._memory_bytes // (1 << 20)
             return self._failed("out_of_memory", f"needed more than {limit} MiB of memory{tail}")
+        if exit_status is not None:
+            why = ", as after abort() or an exception that left the kernel" if aborted else ""
+            return self._failed("crashed", f"ended its process with exit status {exit_status}{why}{tail}")
         if number in _SIGNALS:
             reason, what = _SIGNALS[signal.Signals(number)]
             return self._failed(reason, f"{what}{tail}")

@@ -12,7 +12,7 @@ from tests.judge.kernels import LAYER_NORM_ROWS, RMS_ROWS, SOFTMAX_ROWS
 
 @dataclass(frozen=True)
 class Cheat:
-    """`timed`: only timing can catch it, so a few pairs are measured too."""
+    """`timed`: only timing can catch it, so a few pairs are measured too. `says` stands in the message."""
 
     row: int
     name: str
@@ -20,10 +20,11 @@ class Cheat:
     source: str
     reasons: tuple[str, ...]
     timed: bool = False
+    says: str = ""
 
 
-def _rms(row: int, name: str, body: str, *reasons: str, before: str = "", timed: bool = False) -> Cheat:
-    return Cheat(row, name, cards.RMS_NORM, kernels.rms_norm(body, before), reasons, timed)
+def _rms(row: int, name: str, body: str, *reasons: str, before: str = "", timed: bool = False, says: str = "") -> Cheat:
+    return Cheat(row, name, cards.RMS_NORM, kernels.rms_norm(body, before), reasons, timed, says)
 
 
 def _softmax(row: int, name: str, body: str, *reasons: str, before: str = "", timed: bool = False) -> Cheat:
@@ -185,7 +186,7 @@ CHEATS = [
         "nondeterministic",
         before="#include <x86intrin.h>\n",
     ),
-    _rms(20, "normalises its input in place", RMS_ROWS + "  const_cast<float*>(x)[5] = y[5];\n", "input_mutated"),
+    _rms(20, "normalises its input in place", RMS_ROWS + "  const_cast<float*>(x)[5] = y[5];\n", "input_mutated", says="`x`"),
     _rms(20, "writes into the weight", RMS_ROWS + "  const_cast<float*>(w)[0] = 1;\n", "input_mutated"),
     _softmax(
         22,
@@ -216,8 +217,8 @@ CHEATS = [
         "crashed",
         before="struct Early { Early() { throw 1; } } early;\n",
     ),
-    _rms(23, "throws", "  throw 1;", "crashed"),
-    _rms(23, "aborts", "  std::abort();", "crashed"),
+    _rms(23, "throws", "  throw 1;", "crashed", says="an exception that left the kernel"),
+    _rms(23, "aborts", "  std::abort();", "crashed", says="as after abort()"),
     _rms(
         23,
         "answers in the judge's name",

@@ -64,6 +64,7 @@ def test_the_cheat_is_rejected(bench: Bench, cheat: Cheat) -> None:
     finding = bench.judge(cheat.make, cheat.source, timed=cheat.timed)["finding"]
     assert finding is not None, "it got through"
     assert finding["reason"] in cheat.reasons, finding
+    assert cheat.says in finding["message"]
     assert len(finding["message"]) <= 600
 
 

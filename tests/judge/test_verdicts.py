@@ -1,0 +1,34 @@
+"""What the judge says of its figures."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from kforge_mcp.judge.verdicts import summary
+from kforge_mcp.records.result import VariantVerdict, VerdictWord
+
+
+def joint(verdict: VerdictWord, speedup: float, noise: float) -> VariantVerdict:
+    return VariantVerdict(
+        variant_id="joint", verdict=verdict, speedup=speedup, ci_low=0.9, ci_high=3.0, noise_floor=noise, pairs=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "advised"),
+    [
+        (joint("no_difference_shown", 2.6, math.log(1.6)), True),
+        (joint("no_difference_shown", 1.005, math.log(1.6)), False),
+        (joint("no_difference_shown", 2.6, math.log(1.005)), False),
+        (joint("faster", 2.6, math.log(1.05)), False),
+    ],
+)
+def test_a_gain_that_noise_hides_comes_with_advice(row: VariantVerdict, advised: bool) -> None:
+    assert ("less busy" in summary(row, [row])) == advised
+
+
+def test_the_noise_is_said() -> None:
+    row = joint("faster", 2.6, math.log(1.05))
+    assert "eager against itself stays within 5.0 %" in summary(row, [row])
