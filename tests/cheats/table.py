@@ -187,7 +187,7 @@ CHEATS = [
         before="#include <x86intrin.h>\n",
     ),
     _rms(20, "normalises its input in place", RMS_ROWS + "  const_cast<float*>(x)[5] = y[5];\n", "input_mutated"),
-    _rms(20, "writes into the weight", RMS_ROWS + "  const_cast<float*>(w)[0] = 1;\n", "input_mutated", says="`weight`"),
+    _rms(20, "writes a weight", RMS_ROWS + "  const_cast<float*>(w)[0] = 1;\n", "input_mutated", says="`weight`"),
     _softmax(
         22,
         "NaN swallowed",
