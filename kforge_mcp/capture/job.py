@@ -11,7 +11,7 @@ from kforge_mcp.capture.cards import build_cards, observed_rates
 from kforge_mcp.capture.ceilings import known_or_measured, raised
 from kforge_mcp.capture.entries import Entry, resolve_entry
 from kforge_mcp.capture.listing import card_row, sort_cards
-from kforge_mcp.capture.times import merge_times
+from kforge_mcp.capture.times import WorkloadTimes, merge_times
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.engine.interpreter import find_interpreter
 from kforge_mcp.errors import RuntimeFailure, UsageError
@@ -25,6 +25,7 @@ _TIMING_S = 8.0
 _CEILINGS_TIMEOUT_S = 120.0
 _TOP_CARDS = 10
 _LOG_TAIL = 1200
+_MUCH_IDLE = 0.5
 
 
 def capture(
@@ -59,6 +60,7 @@ def capture(
         interpreter=interpreter,
         device=device.model_copy(update={"ceilings": ceilings}),
         workload_us=times.workload_us,
+        idle_share=times.idle_share,
         backend_flags=timing["flags"],
         workload_calls=timing["workload_calls"],
         created_at=now(),
@@ -69,7 +71,7 @@ def capture(
         project_store.save(session, project)
         for card in cards:
             card_store.save(session, card)
-    notes = [*sampled["notes"], *_timing_notes(timing, times.aligned)]
+    notes = [*sampled["notes"], *_timing_notes(timing, times)]
     return {
         "project_id": project.project_id,
         "name": project.name,
@@ -85,11 +87,16 @@ def capture(
     }
 
 
-def _timing_notes(timing: dict[str, Any], aligned: bool) -> list[str]:
+def _timing_notes(timing: dict[str, Any], times: WorkloadTimes) -> list[str]:
     notes = []
+    if times.idle_share >= _MUCH_IDLE:
+        notes.append(
+            f"{times.idle_share:.0%} of the time passes outside of torch operators: the workload is bound by Python "
+            "and launches, so cards that fuse many operators gain most"
+        )
     if timing["differing"]:
         notes.append(f"{timing['differing']} timed runs made other calls than the first and are left out")
-    if not aligned:
+    if not times.aligned:
         notes.append("the timing pass made other calls than the sampling pass: variants carry their card's mean time")
     return notes
 

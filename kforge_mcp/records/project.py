@@ -66,6 +66,8 @@ class Project(Record):
     workload_us: float
     """Median wall time of one run of the workload in eager mode, microseconds."""
     workload_calls: int = 1
+    idle_share: float = 0.0
+    """Part of that time outside of torch operators: in Python, where no kernel can help."""
     backend_flags: dict[str, bool | int | str] = Field(default_factory=dict)
     created_at: Moment
     log: str = ""

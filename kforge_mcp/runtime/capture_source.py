@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from .capture_operators import Operator
+
 _MAXIMUM = 20_000
+_MAXIMUM_SCHEMAS = 4
+_MAXIMUM_DOC = 1500
 
 
 def reference_source(subject: Any) -> str:
@@ -19,6 +23,21 @@ def reference_source(subject: Any) -> str:
         except (OSError, TypeError):
             continue
     return "\n\n\n".join(parts)[:_MAXIMUM]
+
+
+def operator_source(operator: Operator, operations: list[str]) -> str:
+    """The source of a torch operator written in Python, else its signatures and the start of its documentation; then
+    what it dispatches to."""
+    function = operator.function
+    parts = []
+    if inspect.isfunction(function):
+        parts.append(reference_source(function))
+    else:
+        parts += [f"{operator.name}{schema}" for schema in operator.schemas[:_MAXIMUM_SCHEMAS]]
+        parts.append((inspect.getdoc(function) or "")[:_MAXIMUM_DOC].rstrip())
+    if operations:
+        parts.append("# dispatches to " + ", ".join(operations))
+    return "\n".join(part for part in parts if part)[:_MAXIMUM]
 
 
 def source_location(subject: Any) -> str:

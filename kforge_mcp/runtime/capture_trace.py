@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,6 +24,8 @@ class Trace:
     input_bytes: int = 0
     value_dependent: str = ""
     """The first operation whose output shape, or whose result on the host, depends on values."""
+    operations: list[str] = field(default_factory=list)
+    """The operations in order, repetitions in a row once."""
 
 
 class _Tracer(TorchDispatchMode):
@@ -44,6 +46,8 @@ class _Tracer(TorchDispatchMode):
         packet = func._overloadpacket
         if torch.Tag.dynamic_output_shape in func.tags or torch.Tag.data_dependent_output in func.tags:
             self.trace.value_dependent = self.trace.value_dependent or str(packet)
+        if not self.trace.operations or self.trace.operations[-1] != str(packet):
+            self.trace.operations.append(str(packet))
         self.trace.flops += _flops(packet, args, kwargs, result)
         if not func.is_view:
             self._touch(packet, (args, kwargs), result)

@@ -56,3 +56,28 @@ def test_gain_ceiling_is_amdahls_law():
 @given(st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 1e6), st.floats(0.001, 1e6)), max_size=3))
 def test_gain_ceiling_is_finite_and_no_loss(parts):
     assert 1.0 <= gain_ceiling(parts) <= 1000.0
+
+
+def test_own_shares_leave_out_what_cards_of_the_same_level_inside_take():
+    labels = ["module m:Outer", "function m:f", "module m:Inner", "torch torch:mul"]
+    calls = [[0, -1], [1, 0], [2, 1], [3, 2], [2, 0]]
+    merged = merge_times(_timing(labels, calls, [[80.0, 50.0, 40.0, 30.0, 10.0]], [100.0]), _calls(labels, calls))
+    shares = {label: (card.share, card.own_share) for label, card in merged.cards.items()}
+    assert shares["module m:Outer"] == pytest.approx((0.8, 0.3))
+    assert shares["module m:Inner"] == pytest.approx((0.5, 0.5))
+    assert shares["function m:f"] == pytest.approx((0.5, 0.5))
+    assert shares["torch torch:mul"] == pytest.approx((0.3, 0.3))
+    assert merged.idle_share == pytest.approx(0.7)
+
+
+def test_a_level_that_seems_longer_than_the_run_is_scaled_to_it():
+    labels = ["torch torch:mul", "torch torch:add"]
+    calls = [[0, -1], [1, -1]]
+    merged = merge_times(_timing(labels, calls, [[90.0, 60.0]], [100.0]), _calls(labels, calls))
+    assert [card.own_share for card in merged.cards.values()] == pytest.approx([0.6, 0.4])
+    assert merged.cards["torch torch:mul"].variant_share["k"] == pytest.approx(0.6)
+    assert merged.idle_share == pytest.approx(0.0)
+
+
+def _calls(labels: list[str], calls: list[list[int]]) -> list[list[object]]:
+    return [[labels[label], "k", parent] for label, parent in calls]

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
-import json
-import sys
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,54 +14,8 @@ from kforge_mcp.runtime.reference import load_reference
 from kforge_mcp.runtime.tensors import from_bytes
 from kforge_mcp.runtime.values import flatten
 
-_spec = importlib.util.spec_from_file_location("capture_models", Path(__file__).with_name("capture_models.py"))
-assert _spec is not None
-assert _spec.loader is not None
-_models = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_models)
-_number = itertools.count()
 
-
-class Captured(SimpleNamespace):
-    """What the sampling pass said of one constructed model."""
-
-    answer: dict[str, Any]
-    module: ModuleType
-    root: str
-
-    def card(self, name: str) -> dict[str, Any]:
-        return next(card for card in self.answer["cards"] if card["name"] == name)
-
-    def names(self) -> list[str]:
-        return [card["name"] for card in self.answer["cards"]]
-
-    def reason(self, name: str) -> str:
-        return "; ".join(self.card(name)["refused"])
-
-
-@pytest.fixture
-def sample(tmp_path):
-    """Capture the model that an expression over the file's names builds."""
-
-    def run(expression: str, *, extra: str = "", max_bytes: int = 1 << 30) -> Captured:
-        name = f"constructed_{next(_number)}"
-        path = tmp_path / f"{name}.py"
-        path.write_text(f"{_models.TEXT}\n{extra}\ndef build():\n    return {expression}\n")
-        payload = {
-            "pass": "sampling",
-            "entry": f"{path}:build",
-            "project_dir": str(tmp_path),
-            "target": "auto",
-            "blob_root": str(tmp_path / "blobs"),
-            "max_bytes": max_bytes,
-        }
-        answer = json.loads(json.dumps(capture(payload, lambda event: None), allow_nan=False))
-        return Captured(answer=answer, module=sys.modules[name], root=str(tmp_path / "blobs"))
-
-    return run
-
-
-def _tensors(captured: Captured, variant: dict[str, Any]) -> list[torch.Tensor]:
+def _tensors(captured: Any, variant: dict[str, Any]) -> list[torch.Tensor]:
     return [from_bytes(spec, blobs.read(captured.root, spec["sample"])) for spec in variant["tensors"]]
 
 
@@ -135,7 +83,7 @@ def test_a_function_becomes_a_card_with_defaults_keywords_and_absent_tensors(sam
     assert [item["path"] for item in variant["arguments"]] == ["args[0]", "args[1]", "default.power", "kwargs.bias"]
     assert card["patch_sites"] == [f"{captured.module.__name__}:scale_rows"]
     assert "def helper(x)" in card["reference_source"]
-    assert card["children"] == [captured.card("helper")["label"]]
+    assert card["children"] == [captured.card("helper")["label"], "torch torch:mul", "torch torch:pow"]
     # The second tensor is a view of the first: candidates see one storage.
     assert variant["tensors"][0]["storage_id"] == variant["tensors"][1]["storage_id"]
 
@@ -346,7 +294,7 @@ def body(self, x):
         return helper(x)
 """
     captured = sample("model(body)", extra=extra)
-    assert captured.names() == ["Body", "helper"]
+    assert captured.names() == ["Body", "helper", "torch.add"]
 
 
 def test_the_whole_model_is_left_to_its_parts(sample):
@@ -373,8 +321,11 @@ def test_calls_carry_the_tree_between_cards(sample):
     assert captured.card("Body")["children"] == sorted(
         [captured.card("Sequential")["label"], captured.card("helper")["label"]]
     )
-    parents = [parent for _, _, parent in captured.answer["calls"]]
-    assert parents == [-1, 0, 1, 1, 0]
+    calls = captured.answer["calls"]
+    outer = [index for index, call in enumerate(calls) if not call[0].startswith("torch ")]
+    assert [calls[index][0].rpartition(":")[2] for index in outer] == ["Body", "Sequential", "Norm", "Double", "helper"]
+    assert [calls[index][2] for index in outer] == [-1, 0, 1, 1, 0]
+    assert [label for label, _, parent in calls if parent == outer[3]] == ["torch torch:mul"]
 
 
 def test_matrix_products_are_counted_and_gathers_read_what_they_give(sample):
