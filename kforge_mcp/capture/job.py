@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from kforge_mcp.capture.cards import build_cards, observed_rates
@@ -39,8 +40,9 @@ def capture(
     bases = [project_dir, environment.get("CLAUDE_PROJECT_DIR", ""), ctx.job.cwd]
     found = resolve_entry(entry, bases)
     ctx.progress("looking for the model interpreter")
-    interpreter = find_interpreter(python, found.path, environment)
-    passes = _Passes(ctx, found, interpreter, project_dir or str(found.path.parent), target, timeout_s)
+    folder = project_dir or (str(found.path.parent) if found.path else ctx.job.cwd)
+    interpreter = find_interpreter(python, found.path or Path(folder), environment)
+    passes = _Passes(ctx, found, interpreter, folder, target, timeout_s)
     with ctx.device_lock("cpu"):
         timing = passes.run("timing", {"budget_s": min(_TIMING_S, timeout_s / 6)}, 0.05, 0.4)
         device = DeviceInfo(**timing["device"])
@@ -52,9 +54,10 @@ def capture(
     ceilings = raised(ceilings, observed_rates(sampled, times))
     project = Project(
         project_id=new_id("proj"),
-        name=name or found.path.stem,
+        name=name or found.name,
         entry=entry,
-        entry_path=str(found.path),
+        entry_path=str(found.path or found.text),
+        resolved_entry=found.text,
         project_dir=passes.project_dir,
         target=device.target,
         interpreter=interpreter,

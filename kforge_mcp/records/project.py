@@ -58,7 +58,9 @@ class Project(Record):
     name: str
     entry: str
     entry_path: str
-    """The resolved path behind `entry`."""
+    """The resolved path behind `entry`; of a library's model the entry itself."""
+    resolved_entry: str = ""
+    """`entry` with its path resolved, as the runtime takes it."""
     project_dir: str
     target: Target
     interpreter: Interpreter

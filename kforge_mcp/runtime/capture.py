@@ -18,7 +18,7 @@ from .capture_operators import Operator
 from .capture_purity import fingerprints
 from .capture_replay import Prover
 from .capture_sampling import Recorder
-from .capture_source import operator_source, reference_source, source_location
+from .capture_source import computed_globals, operator_source, reference_source, source_location
 from .capture_store import Budget
 from .capture_targets import Target, model_functions
 from .capture_timing import time_workload
@@ -100,7 +100,7 @@ def _sample(workload: Workload, payload: dict[str, Any], emit: Emit) -> dict[str
         results = workload.run()
     observed = _result_digests(results)
     del results
-    notes = []
+    notes = list(workload.notes)
     if plain != observed:
         notes.append("two runs of the workload gave different results: it is not deterministic")
     cards = [card for card in recorder.cards.values() if card.takes_tensors and card.gives_tensors]
@@ -139,6 +139,9 @@ def _complete(card: CardDraft, workload: Workload, prover: Prover) -> None:
 def _reference(target: Target, variant: VariantDraft, workload: Workload, blob_root: str) -> Reference:
     if target.level == "function" and not _is_importable(target):
         raise IneligibleError("cannot be imported by its name, so it cannot be rerun elsewhere")
+    computed = computed_globals(target.subject if variant.module is None else variant.module, workload)
+    if computed:
+        raise IneligibleError(f"uses {', '.join(computed)}, which the script computes when it runs")
     return Reference(_reference_record(target, variant, workload), blob_root)
 
 
@@ -148,7 +151,7 @@ def _is_importable(target: Target) -> bool:
 
 def _reference_record(target: Target, variant: VariantDraft, workload: Workload) -> dict[str, Any]:
     code = {
-        "imports": [{"name": workload.file.stem, "path": str(workload.file)}],
+        "imports": workload.imports,
         "sys_path": workload.search_path,
         "flags": flags.read(),
     }

@@ -35,7 +35,8 @@ _ALIASES = {
     "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim",
 }  # fmt: skip
 _QUESTIONS = """__get__ __set__ __delete__ __len__ __repr__ __format__ __hash__ __bool__ __dir__ __reduce_ex__
-    __deepcopy__ size dim ndimension numel nelement stride storage_offset element_size data_ptr untyped_storage storage get_device
+    __deepcopy__ size dim ndimension numel nelement stride storage_offset element_size data_ptr untyped_storage
+    storage get_device
     is_contiguous is_floating_point is_complex is_signed is_pinned is_inference is_same_size is_set_to is_shared
     is_tensor is_storage is_nonzero requires_grad_ retain_grad has_names dense_dim sparse_dim _is_view type_as_
     _make_subclass as_subclass register_hook numpy tolist item"""

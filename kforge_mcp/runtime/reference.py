@@ -91,10 +91,13 @@ def load_module(data: bytes) -> torch.nn.Module:
 
 
 def import_code(reference: dict[str, Any]) -> None:
-    """Import what the reference needs, without running an operator of it: for a parent that forks evaluators."""
+    """Import what the reference needs, without running an operator of it: for a parent that forks evaluators.
+
+    `imports` are `{"name", "path"}`; of a script, `"definitions": true`, what it does is left out.
+    """
     search_path = reference.get("sys_path", [])
     for item in reference.get("imports", []):
-        import_file(item["name"], item["path"], search_path)
+        import_file(item["name"], item["path"], search_path, definitions=item.get("definitions", False))
     if "module" in reference:
         importlib.import_module(reference["module"])
 

@@ -170,6 +170,35 @@ def test_what_goes_wrong_is_named_and_nothing_is_stored(run, workspace, function
         assert project_store.all(session) == []
 
 
+SCRIPT = """
+import argparse
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x) * 2
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int)
+    rows = parser.parse_args().rows
+    print("rows:", rows)
+    Net()(torch.randn(rows, 4))
+"""
+
+
+def test_a_script_becomes_a_project_with_its_output_as_log(run, workspace, tmp_path):
+    result = run(SCRIPT, "", entry="workload.py --rows 3")
+    with workspace.reading() as session:
+        project = project_store.get(session, result["project_id"])
+    assert project.name == "workload"
+    assert project.entry_path == str((tmp_path / "workload.py").resolve())
+    assert project.resolved_entry == f"{project.entry_path} --rows 3"
+    assert "rows: 3" in workspace.blobs.get(project.log).decode()
+    (variant,) = _cards(workspace, project.project_id)["torch.nn.functional.tanh"].variants
+    assert variant.tensors[0].shape == [3, 4]
+
+
 def test_a_syntax_error_shows_the_users_line(run):
     with pytest.raises(UsageError, match=r"SyntaxError(.|\n)*def build\(:"):
         run("def build(:\n", "build")
