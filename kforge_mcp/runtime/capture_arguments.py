@@ -182,17 +182,16 @@ def _argument(name: str, role: str, path: str, value: Any, positions: dict[int, 
     if isinstance(value, (list, tuple)) and value and all(isinstance(item, torch.Tensor) for item in value):
         return {**base, "kind": "tensors", "tensors": [positions[id(item)] for item in value]}
     if isinstance(value, (list, tuple)) and (not value or is_constant(value)):
-        return {**base, "kind": "constant", "role": "constant", "value": [_finite(name, item) for item in value]}
+        return {**base, "kind": "constant", "role": "constant", "value": [_said(item) for item in value]}
     if isinstance(value, torch.dtype) and value in NAMES:
         return {**base, "kind": "constant", "role": "constant", "value": NAMES[value]}
     if isinstance(value, (torch.device, torch.memory_format, torch.layout)):
         return {**base, "kind": "constant", "role": "constant", "value": str(value).removeprefix("torch.")}
     if is_constant(value):
-        return {**base, "kind": "constant", "role": "constant", "value": _finite(name, value)}
+        return {**base, "kind": "constant", "role": "constant", "value": _said(value)}
     raise IneligibleError(f"takes {name} as a {type(value).__name__} whose parts have no names of their own")
 
 
-def _finite(name: str, value: Any) -> Any:
-    if isinstance(value, float) and value - value != 0.0:
-        raise IneligibleError(f"takes {name} = {value}, which is no constant in C")
-    return value
+def _said(value: Any) -> Any:
+    """A constant as JSON can say it: an infinity or NaN by its name, which size expressions can compare."""
+    return str(value) if isinstance(value, float) and value - value != 0.0 else value

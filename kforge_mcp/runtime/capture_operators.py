@@ -47,7 +47,7 @@ _UNSAID = frozenset(("memory_format", "implicit", "out", "pin_memory", "layout")
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operator:
     """A torch callable as the workload spelled it.
 

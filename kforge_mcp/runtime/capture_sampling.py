@@ -128,6 +128,8 @@ class Recorder:
         """The variant of a call about to be made; with the state to compare with if it is the variant's first."""
         card.takes_tensors |= any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs)))
         try:
+            if torch._C._functorch.peek_interpreter_stack() is not None:
+                raise IneligibleError("runs inside a torch.func transform")
             if is_compiled(target.subject if module is None else module):
                 raise IneligibleError("is compiled by torch.compile, not run in eager mode")
             if isinstance(target.subject, Operator):

@@ -168,3 +168,11 @@ def test_calls_inside_a_transform_are_left_out_with_the_reason(sample):
     captured = sample("model(lambda self, x: torch.func.vmap(helper)(x))")
     assert captured.reason("helper") == "takes a tensor inside a torch.func transform as args[0]"
     assert captured.reason("torch.add") == "takes a tensor inside a torch.func transform as args[0]"
+
+
+def test_a_module_under_two_transforms_is_left_out_with_the_reason(sample):
+    captured = sample(
+        "model(lambda self, x: torch.func.vmap(self.a)(torch.func.jvp(self.a, (x,), (x,))[1]) + x, a=Norm(8))"
+    )
+    assert captured.reason("Norm") == "runs inside a torch.func transform"
+    assert captured.card("torch.add")["variants"]

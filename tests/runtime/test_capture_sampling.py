@@ -201,6 +201,13 @@ class Tied(nn.Module):
     assert [item["name"] for item in variant["arguments"]] == ["x", "a_weight", "a_bias", "b_bias"]
 
 
+def test_an_infinite_constant_is_said_by_name(sample):
+    captured = sample("model(lambda self, x: takes_infinity(x, float('inf')))")
+    (variant,) = captured.card("takes_infinity")["variants"]
+    assert ("limit", "constant", "inf") in _arguments(variant)
+    assert variant["call"]["args"][1] == {"f": "inf"}
+
+
 @pytest.mark.parametrize(
     ("body", "name", "said"),
     [
@@ -211,7 +218,6 @@ class Tied(nn.Module):
         ("lambda self, x: gives_selection(x)", "gives_selection", "depends on values"),
         ("lambda self, x: branches(x)", "branches", "depends on values"),
         ("lambda self, x: takes_object(x, self.config)", "takes_object", "Settings as args[1]"),
-        ("lambda self, x: takes_infinity(x, float('inf'))", "takes_infinity", "no constant in C"),
     ],
 )
 def test_functions_that_are_not_pure_say_why(sample, body, name, said):
