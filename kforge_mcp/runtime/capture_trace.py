@@ -82,7 +82,7 @@ class _Tracer(TorchDispatchMode):
 
 
 def _depends_on_values(func: Any, args: Any) -> bool:
-    """Whether the shape of the result, or a result on the host, depends on values: of an index, only if it is a mask."""
+    """Whether the shape of the result, or a result on the host, depends on values; an index does if it is a mask."""
     if func._overloadpacket in _INDEXING:
         return any(index is not None and index.dtype in _MASKS for index in args[1])
     return torch.Tag.dynamic_output_shape in func.tags or torch.Tag.data_dependent_output in func.tags

@@ -68,7 +68,11 @@ def draw(
         base.copy_(torch.rand(base.shape, generator=generator) < recipe["true_share"])
     elif recipe["kind"] == "integers":
         values = torch.randint(recipe["low"], recipe["high"] + 1, base.shape, generator=generator)
-        base.copy_(values.sort(dim=-1).values if recipe["sorted_last"] and base.ndim else values)
+        if recipe["sorted_last"] and base.ndim:
+            values = values.sort(dim=-1).values
+            # Offsets begin at 0 and end at a length: the ends are kept.
+            values[..., 0], values[..., -1] = recipe["low"], recipe["high"]
+        base.copy_(values)
     elif base.dtype.is_complex:
         parts = _draw_values(recipe, (*base.shape, 2), generator, torch.float32)
         base.copy_(torch.view_as_complex(parts.mul_(scale).add_(shift)))

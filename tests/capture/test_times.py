@@ -24,7 +24,15 @@ def test_variants_get_the_median_of_their_own_calls():
     assert card.variant_us == {"x": (11 + 22) / 2, "y": 41}
     assert card.eager_us == 76
     assert card.share == 0.71
-    assert card.variant_share == {"x": 0.33, "y": 0.41}
+    assert sum(card.variant_share.values()) == pytest.approx(card.share)
+    assert card.variant_share["x"] / card.variant_share["y"] == pytest.approx(33 / 41)
+
+
+def test_a_disturbed_run_does_not_raise_a_variant_above_its_card():
+    timing = _timing(["a"], [[0, -1]], [[50], [90], [50]], [100, 300, 50])
+    card = merge_times(timing, [["a", "x", -1]]).cards["a"]
+    assert card.share == 0.5
+    assert card.variant_share == {"x": 0.5}
 
 
 def test_a_call_inside_another_of_its_card_counts_once():

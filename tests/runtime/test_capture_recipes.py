@@ -61,6 +61,13 @@ def test_positions_stay_sorted():
     assert drawn.shape == (1, 512)
 
 
+def test_offsets_keep_their_first_and_last_value():
+    offsets = torch.arange(0, 4096, 4)
+    drawn = _redraw(offsets)
+    assert (drawn[0], drawn[-1]) == (offsets[0], offsets[-1])
+    assert not drawn.equal(offsets)
+
+
 @pytest.mark.parametrize(
     "mask",
     [
