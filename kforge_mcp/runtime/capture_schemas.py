@@ -13,7 +13,7 @@ _NUMBER = (bool, int, float)
 _ENUMS = (torch.dtype, torch.layout, torch.memory_format)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Parameter:
     """A parameter; `kind` is the schema's type, empty where anything goes."""
 
@@ -30,7 +30,7 @@ class Parameter:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Schema:
     """One overload."""
 

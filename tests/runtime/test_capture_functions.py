@@ -42,7 +42,7 @@ class Looks(nn.Module):
     captured = sample("model(lambda self, x: self.a(x), a=Looks())", extra=extra)
     assert len(captured.card("swish")["variants"]) == 1
     assert captured.reason("other") == "cannot be imported by its name, so it cannot be rerun elsewhere"
-    assert captured.module.ACTIVATIONS == captured.module.plain
+    assert captured.module.plain == captured.module.ACTIVATIONS
 
 
 def test_a_registry_that_is_a_mapping_object_is_looked_into(sample):
@@ -72,7 +72,7 @@ class Looks(nn.Module):
     "decorator",
     [
         "def decorate(f):\n    def anything(*a, **k):\n        return f(*a, **k)\n    return anything\n",
-        "def decorate(f):\n    @functools.wraps(f)\n    def anything(*a, **k):\n        return f(*a, **k)\n    return anything\n",
+        "def decorate(f):\n    @functools.wraps(f)\n    def any(*a, **k):\n        return f(*a, **k)\n    return any\n",
         "def decorate(f):\n    f.kernel_name = 'fast'\n    return f\n",
         (
             "class decorate:\n    def __init__(self, f):\n        functools.update_wrapper(self, f)\n"

@@ -80,6 +80,7 @@ def test_softmax_in_all_spellings_is_one_operator(run):
             [("input", "X"), ("dim", [1]), ("keepdim", True), ("dtype", None)],
         ),
         (lambda: X.repeat(1, 2), "torch.Tensor.repeat", [("input", "X"), ("repeats", [1, 2])]),
+        (lambda: X.amax(dim=0), "torch.amax", [("input", "X"), ("dim", [0]), ("keepdim", False)]),
         (lambda: X.permute(1, 0), "torch.permute", [("input", "X"), ("dims", [1, 0])]),
         (
             lambda: X.unfold(1, 2, 1),
