@@ -32,6 +32,8 @@ class BoundCall:
     inputs: int
     function: str = ""
     """How a torch operator was spelled, as `module:qualname`."""
+    autocast: str = ""
+    """The dtype of automatic mixed precision around the call, if there was any."""
     named: list[tuple[str, str, Any]] | None = None
     """Its arguments by name, see `Operator.bind`; not kept once the call is over."""
 
@@ -44,7 +46,8 @@ class BoundCall:
     def call(self) -> dict[str, Any]:
         """The record's `call`, without the module's pickle."""
         call: dict[str, Any] = {"args": self.args, "kwargs": self.kwargs, "parameters": self.parameters}
-        return {**call, "function": self.function} if self.function else call
+        extra = {"function": self.function, "autocast": self.autocast}
+        return {**call, **{name: value for name, value in extra.items() if value}}
 
 
 def bind_call(module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundCall:

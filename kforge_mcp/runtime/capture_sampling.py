@@ -25,6 +25,7 @@ from .capture_purity import LAYER_NUMBERS, Before, layer_numbers, module_state, 
 from .capture_replay import Prover
 from .capture_targets import Target, class_target
 from .capture_watch import is_compiled, unwatched
+from .tensors import NAMES
 
 _MAXIMUM_TENSORS = 32
 _MAXIMUM_ALTERNATES = 128
@@ -137,6 +138,9 @@ class Recorder:
                 bound = bind_operator(target.subject, args, kwargs)
             else:
                 bound = bind_call(module, args, kwargs)
+            for kind in sorted({tensor.device.type for tensor in bound.tensors}):
+                if torch.is_autocast_enabled(kind):
+                    bound.autocast = NAMES.get(torch.get_autocast_dtype(kind), "other")
             pickle = b""
             numbers: tuple[Any, ...] = ()
             if module is not None:
@@ -146,7 +150,7 @@ class Recorder:
             specs = specify(bound.tensors)
             layout = [[spec[name] for name in _LAYOUT] for spec in specs]
             state = hashlib.sha256(pickle).hexdigest() if pickle else ""
-            key = hashlib.sha256(json.dumps([identity(bound), state, layout]).encode()).hexdigest()
+            key = hashlib.sha256(json.dumps([identity(bound), bound.autocast, state, layout]).encode()).hexdigest()
             card.calls[key] += 1
             if module is not None and numbers:
                 pickle = self._numbered(card.variants.get(key), module, numbers)
@@ -184,8 +188,6 @@ class Recorder:
             raise IneligibleError(
                 f"takes {len(bound.tensors)} tensors with its parameters, more than {_MAXIMUM_TENSORS}; see its parts"
             )
-        if any(torch.is_autocast_enabled(kind) for kind in sorted({tensor.device.type for tensor in bound.tensors})):
-            raise IneligibleError("runs under autocast")
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in bound.tensors):
             raise IneligibleError("runs with gradients")
         variant.arguments = describe_arguments(card.target.subject, variant.module, args, kwargs, bound)

@@ -74,6 +74,8 @@ def observing(
     original_call = torch.nn.Module.__call__
     original_check = torch.overrides.has_torch_function
     wrappers: dict[int, tuple[Any, Target]] = {}
+    sites = [site for target in functions for site in target.sites if isinstance(site.owner, type)]
+    methods = [(site, vars(site.owner)[site.key]) for site in sites]
     try:
         torch.nn.Module.__call__ = watcher.around_call(original_call)
         # torch's own attention and encoder layers leave their fast path where this is true, which it is under any
@@ -91,10 +93,8 @@ def observing(
         torch.overrides.has_torch_function = original_check
         for site, wrapper in list(references(set(wrappers), model)):
             site.put(wrappers[id(wrapper)][1].subject)
-        for _, target in wrappers.values():
-            for site in target.sites:
-                if isinstance(site.owner, type):
-                    site.put(target.subject)
+        for site, method in methods:
+            setattr(site.owner, site.key, method)
 
 
 def _has_overriding_argument(arguments: Any) -> bool:

@@ -5,6 +5,7 @@ each with `"imports"` (user files to import first, see `import_code`), `"sys_pat
 variant's `call` is `{"args": [tree], "kwargs": {name: tree}, "parameters": {name: index}}`, its indices into
 `Variant.tensors`; where instances of a class differ, `"module"` is the digest of that variant's own pickle; a torch
 operator has many spellings, and `"function"` is `module:qualname` of the one that this variant was called by.
+`"autocast"` is the dtype of automatic mixed precision around the captured call, which did not change its result.
 """
 
 from __future__ import annotations

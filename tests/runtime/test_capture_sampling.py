@@ -376,3 +376,15 @@ def test_a_cuda_target_without_a_gpu_says_what_is_missing(sample, tmp_path):
     payload = {"pass": "timing", "entry": "x.py:build", "project_dir": str(tmp_path), "target": "cuda"}
     with pytest.raises(Exception, match=r"target_unavailable.*CUDA"):
         capture(payload, lambda event: None)
+
+
+def test_under_autocast_only_what_it_does_not_change_is_eligible(sample):
+    extra = """
+def body(self, x):
+    with torch.autocast("cpu", torch.bfloat16):
+        return self.a(helper(x))
+"""
+    captured = sample("model(body, a=nn.Linear(8, 8))", extra=extra)
+    (variant,) = captured.card("helper")["variants"]
+    assert variant["call"]["autocast"] == "bf16"
+    assert captured.reason("Linear") == "runs under autocast, which changes its result"
