@@ -98,7 +98,10 @@ def _belongs(function: Any, module_name: str, folders: list[str]) -> bool:
     if "<locals>" in function.__qualname__ or home.split(".")[0] == module_name.split(".")[0]:
         return True
     file = getattr(sys.modules[home], "__file__", None)
-    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)
+    if file is None or {"site-packages", "dist-packages"}.intersection(Path(file).parts):
+        # An environment inside the project folder is not the project.
+        return False
+    return any(Path(file).is_relative_to(folder) for folder in folders)
 
 
 def _is_at_home(function: Any) -> bool:

@@ -98,6 +98,16 @@ def test_functions_imported_from_the_models_own_folder_are_cards(sample, tmp_pat
     assert captured.module.three is sys.modules.pop("own_operators").tripled
 
 
+def test_an_environment_inside_the_folder_is_not_the_models_own(sample, tmp_path, monkeypatch):
+    packages = tmp_path / ".venv" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "installed_operators.py").write_text("def quadrupled(x):\n    return x * 4.0\n")
+    monkeypatch.syspath_prepend(str(packages))
+    captured = sample("model(lambda self, x: quadrupled(x))", extra="from installed_operators import quadrupled\n")
+    assert "quadrupled" not in captured.names()
+    sys.modules.pop("installed_operators")
+
+
 def test_a_function_of_another_library_is_not_the_models_own(sample):
     captured = sample(
         "model(lambda self, x: tree_map(lambda y: y * 2, x))", extra="from torch.utils._pytree import tree_map\n"
