@@ -35,19 +35,19 @@ WORKLOADS = {
         Listed(
             "qwen3_5_moe",
             _LANGUAGE,
-            ("torch_chunk_gated_delta_rule", "Qwen3_5MoeRMSNorm", "Qwen3_5MoeRMSNormGated", "l2norm"),
+            ("torch_chunk_gated_delta_rule", "Qwen3_5MoeExperts", "Qwen3_5MoeGatedDeltaNet", "Qwen3_5MoeRMSNorm"),
         ),
         Listed("gpt2", _LANGUAGE, ("NewGELUActivation", "torch.nn.functional.layer_norm", "Conv1D")),
-        Listed("mamba", _LANGUAGE, ("selective_scan_fn", "MambaRMSNorm", "causal_conv1d_fn")),
+        Listed("mamba", _LANGUAGE, ("mamba_selective_scan", "causal_conv1d_fn", "MambaRMSNorm")),
         Listed("t5", _LANGUAGE, ("T5LayerNorm", "torch.nn.functional.softmax", "T5DenseActDense")),
         Listed("bert", _ENCODERS, ("torch.nn.functional.layer_norm", "torch.nn.functional.gelu", "BertSelfAttention")),
-        Listed("vit", _ENCODERS, ("torch.nn.functional.layer_norm", "torch.nn.functional.gelu", "ViTSelfAttention")),
+        Listed("vit", _ENCODERS, ("torch.nn.functional.layer_norm", "torch.nn.functional.gelu", "ViTAttention")),
         Listed(
             "whisper", _ENCODERS, ("torch.nn.functional.layer_norm", "torch.nn.functional.gelu", "WhisperAttention")
         ),
-        Listed("sd3", _ENCODERS, ("RMSNorm", "AdaLayerNormZero", "AdaLayerNormContinuous")),
+        Listed("sd3", _ENCODERS, ("Attention", "RMSNorm", "AdaLayerNormZero", "torch.nn.functional.gelu")),
         Listed("vae", _ENCODERS, ("torch.nn.functional.group_norm", "torch.nn.functional.silu", "ResnetBlock2D")),
-        Listed("gnn", _OWN, ("normalise_by_degree", "GraphConvolution", "torch.Tensor.index_add")),
+        Listed("gnn", _OWN, ("normalise_by_degree", "GraphConvolution", "torch.index_add")),
         Listed("dlrm", _OWN, ("torch.nn.functional.embedding_bag", "pairwise_dots", "torch.nn.functional.linear")),
         Listed("lstm", _OWN, ("LSTM", "torch.nn.functional.log_softmax", "torch.nn.functional.linear")),
         Listed("unet", _OWN, ("torch.nn.functional.batch_norm", "DoubleConvolution", "torch.nn.functional.relu")),
@@ -56,7 +56,7 @@ WORKLOADS = {
         Listed("custom_autograd", _FEATURES, ("RMSNorm", "Block", "torch.nn.functional.silu")),
         Listed("autocast", _FEATURES, ("torch.nn.functional.linear", "torch.nn.functional.silu")),
         Listed("partly_compiled", _FEATURES, ("RMSNorm", "Block", "torch.nn.functional.silu")),
-        Listed("functional", _FEATURES, ("torch.tanh",)),
+        Listed("functional", _FEATURES, ("torch.mul",)),
         Listed("tied", _FEATURES, ("RMSNorm", "Block", "torch.nn.functional.linear")),
     )
 }
