@@ -12,7 +12,7 @@ from kforge_mcp.store.workspace import Workspace
 from tests.capture.workload_checks import Captured, capture_workload, inconsistent_times, replay_elsewhere
 from tests.capture.workloads.catalogue import HERE, WORKLOADS, Listed
 
-QUICK = ("gpt2", "vae", "gnn", "unet", "hooked", "functional", "partly_compiled", "autocast", "tied")
+QUICK = ("gpt2", "vae", "gnn", "unet", "hooked", "functional", "autocast")
 
 
 @pytest.fixture(scope="module")
