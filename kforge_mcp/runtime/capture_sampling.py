@@ -199,6 +199,8 @@ class Recorder:
 
     def _finish(self, card: CardDraft, variant: VariantDraft, before: Before | None, result: Any) -> None:
         card.gives_tensors |= any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(result))
+        # An operator that gives nothing, `x[i] = y`, gives what it writes.
+        card.gives_tensors |= result is None and isinstance(card.target.subject, Operator)
         if before is None:
             return
         try:

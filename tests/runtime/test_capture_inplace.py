@@ -43,6 +43,7 @@ def test_an_input_that_is_written_and_returned_is_named(sample, body, name, over
         ("lambda self, x: twice(x.clone(), x.clone())", "twice", "without returning just that input"),
         ("lambda self, x: first_half(x.clone())", "first_half", "without returning just that input"),
         ("lambda self, x: shared(*(lambda y: (y[0], y[:, 0]))(x.clone()))", "shared", "shares its storage"),
+        ("lambda self, x: x.clone().__setitem__(0, x[1]) or x", "torch.Tensor.__setitem__", "in place"),
         ("lambda self, x: same_element(x)", "same_element", "share elements"),
     ],
 )
