@@ -16,7 +16,7 @@ $(SERVER)/.ready: pyproject.toml constraints.txt
 
 $(MODEL)/.ready: constraints.txt
 	$(PYTHON) -m venv $(MODEL)
-	$(MODEL)/bin/python -m pip install -q -c constraints.txt torch transformers pytest pytest-timeout hypothesis
+	$(MODEL)/bin/python -m pip install -q -c constraints.txt torch transformers diffusers pytest pytest-timeout hypothesis
 	touch $@
 
 demo: setup

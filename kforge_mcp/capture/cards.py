@@ -58,6 +58,7 @@ def _card(
         calls=times.calls,
         eager_us=times.eager_us,
         share=times.share,
+        own_share=times.own_share,
         gain_ceiling=ceiling,
         worth_it=bool(variants) and ceiling >= WORTH_IT,
         parents=_named(draft["parents"], names),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from kforge_mcp.capture.cards import build_cards, observed_rates
 from kforge_mcp.capture.ceilings import known_or_measured, raised
 from kforge_mcp.capture.entries import Entry, resolve_entry
 from kforge_mcp.capture.listing import card_row, sort_cards
-from kforge_mcp.capture.times import merge_times
+from kforge_mcp.capture.times import WorkloadTimes, merge_times
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.engine.interpreter import find_interpreter
 from kforge_mcp.errors import RuntimeFailure, UsageError
@@ -25,6 +26,7 @@ _TIMING_S = 8.0
 _CEILINGS_TIMEOUT_S = 120.0
 _TOP_CARDS = 10
 _LOG_TAIL = 1200
+_MUCH_IDLE = 0.5
 
 
 def capture(
@@ -38,8 +40,9 @@ def capture(
     bases = [project_dir, environment.get("CLAUDE_PROJECT_DIR", ""), ctx.job.cwd]
     found = resolve_entry(entry, bases)
     ctx.progress("looking for the model interpreter")
-    interpreter = find_interpreter(python, found.path, environment)
-    passes = _Passes(ctx, found, interpreter, project_dir or str(found.path.parent), target, timeout_s)
+    folder = project_dir or (str(found.path.parent) if found.path else ctx.job.cwd)
+    interpreter = find_interpreter(python, found.path or Path(folder), environment)
+    passes = _Passes(ctx, found, interpreter, folder, target, timeout_s)
     with ctx.device_lock("cpu"):
         timing = passes.run("timing", {"budget_s": min(_TIMING_S, timeout_s / 6)}, 0.05, 0.4)
         device = DeviceInfo(**timing["device"])
@@ -51,14 +54,16 @@ def capture(
     ceilings = raised(ceilings, observed_rates(sampled, times))
     project = Project(
         project_id=new_id("proj"),
-        name=name or found.path.stem,
+        name=name or found.name,
         entry=entry,
-        entry_path=str(found.path),
+        entry_path=str(found.path or found.text),
+        resolved_entry=found.text,
         project_dir=passes.project_dir,
         target=device.target,
         interpreter=interpreter,
         device=device.model_copy(update={"ceilings": ceilings}),
         workload_us=times.workload_us,
+        idle_share=times.idle_share,
         backend_flags=timing["flags"],
         workload_calls=timing["workload_calls"],
         created_at=now(),
@@ -69,7 +74,7 @@ def capture(
         project_store.save(session, project)
         for card in cards:
             card_store.save(session, card)
-    notes = [*sampled["notes"], *_timing_notes(timing, times.aligned)]
+    notes = [*sampled["notes"], *_timing_notes(timing, times)]
     return {
         "project_id": project.project_id,
         "name": project.name,
@@ -85,11 +90,16 @@ def capture(
     }
 
 
-def _timing_notes(timing: dict[str, Any], aligned: bool) -> list[str]:
+def _timing_notes(timing: dict[str, Any], times: WorkloadTimes) -> list[str]:
     notes = []
+    if times.idle_share >= _MUCH_IDLE:
+        notes.append(
+            f"{times.idle_share:.0%} of the time passes outside of torch operators: the workload is bound by Python "
+            "and launches, so cards that fuse many operators gain most"
+        )
     if timing["differing"]:
         notes.append(f"{timing['differing']} timed runs made other calls than the first and are left out")
-    if not aligned:
+    if not times.aligned:
         notes.append("the timing pass made other calls than the sampling pass: variants carry their card's mean time")
     return notes
 

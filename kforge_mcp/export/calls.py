@@ -15,6 +15,8 @@ def cannot_dispatch(variant: Variant) -> str:
     arguments = variant.arguments
     if any(argument.kind == "tensors" for argument in arguments):
         return "it takes a list of tensors, which packages do not support yet"
+    if variant.overwritten:
+        return "it overwrites an input, which packages do not support yet"
     if not variant.tensors or not variant.outputs:
         return "it takes or returns no tensor"
     if any(spec.device != "cpu" for spec in (*variant.tensors, *variant.outputs)):

@@ -168,7 +168,8 @@ class Exporter:
         names = labels(kernels)
         payload = {
             "stage": "measure",
-            "entry": f"{self.project.entry_path}:{self.project.entry.rpartition(':')[2]}",
+            "entry": self.project.resolved_entry
+            or f"{self.project.entry_path}:{self.project.entry.rpartition(':')[2]}",
             "project_dir": self.project.project_dir,
             "package": str(folder),
             "name": self.name,

@@ -31,6 +31,8 @@ class OperatorCard(Record):
     """Eager time of all its calls in one run of the workload, microseconds."""
     share: float
     """Part of the workload's time, 0 to 1, contained cards included."""
+    own_share: float = 0.0
+    """The same without what cards of the same level inside it take: these add up to at most 1 on each level."""
     gain_ceiling: float
     """Largest factor by which the whole workload could get faster from this card alone."""
     worth_it: bool

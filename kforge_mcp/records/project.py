@@ -58,7 +58,9 @@ class Project(Record):
     name: str
     entry: str
     entry_path: str
-    """The resolved path behind `entry`."""
+    """The resolved path behind `entry`; of a library's model the entry itself."""
+    resolved_entry: str = ""
+    """`entry` with its path resolved, as the runtime takes it."""
     project_dir: str
     target: Target
     interpreter: Interpreter
@@ -66,6 +68,8 @@ class Project(Record):
     workload_us: float
     """Median wall time of one run of the workload in eager mode, microseconds."""
     workload_calls: int = 1
+    idle_share: float = 0.0
+    """Part of that time outside of torch operators: in Python, where no kernel can help."""
     backend_flags: dict[str, bool | int | str] = Field(default_factory=dict)
     created_at: Moment
     log: str = ""

@@ -28,7 +28,8 @@ class InputRecipe(Record):
 
     Floating tensors are drawn by the inverse of the captured distribution: `quantiles` holds its values at
     equally spaced probabilities from 0 to 1, `zeros_share` the part that is exactly zero. Integers are uniform
-    over `low..high`, sorted along the last axis if `sorted_last`. `constant` keeps the captured bits (masks,
+    over `low..high`, sorted along the last axis if `sorted_last`, each value at most once along it if `distinct_last`
+    (permutations, positions). `constant` keeps the captured bits (masks,
     positions and whatever an operator needs unchanged).
     """
 
@@ -38,6 +39,7 @@ class InputRecipe(Record):
     low: int = 0
     high: int = 0
     sorted_last: bool = False
+    distinct_last: bool = False
     true_share: float = 0.0
 
 

@@ -39,6 +39,9 @@ class Variant(Record):
     """How eager is called: trees of values in the encoding of `runtime/values.py`; read by the runtime only."""
     output_tree: dict[str, Any] = Field(default_factory=dict)
     """The structure of the result, in the same encoding; tensor `i` is `outputs[i]`."""
+    overwritten: list[int] = Field(default_factory=list)
+    """Of an operator that works in place: for each output the index of the input that eager overwrites and returns as
+    it, -1 for a fresh tensor. Empty if eager writes into no input."""
     calls: int
     """Calls in one run of the workload."""
     eager_us: float

@@ -14,12 +14,15 @@ from torch.utils._pytree import tree_leaves
 from . import blobs, flags
 from .capture_arguments import IneligibleError
 from .capture_drafts import CardDraft, VariantDraft
+from .capture_operators import Operator
 from .capture_purity import fingerprints
-from .capture_replay import Budget, Prover
+from .capture_replay import Prover
 from .capture_sampling import Recorder
-from .capture_source import reference_source, source_location
-from .capture_targets import Target, model_functions, observing
+from .capture_source import computed_globals, operator_source, reference_source, source_location
+from .capture_store import Budget
+from .capture_targets import Target, model_functions
 from .capture_timing import time_workload
+from .capture_watch import observing
 from .entry import Workload, load_workload
 from .failures import Refusal
 from .reference import Reference
@@ -88,14 +91,16 @@ def _memory_bytes() -> int:
 
 
 def _sample(workload: Workload, payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
-    functions = model_functions(workload.model)
+    functions = model_functions(workload.model, workload.search_path)
     plain = _result_digests(workload.run())
     emit({"message": "recording calls"})
     prover = Prover(Budget(payload["blob_root"], payload["max_bytes"]))
     recorder = Recorder(prover)
-    with observing(workload.model, functions, recorder.around_call, recorder.around_function):
-        observed = _result_digests(workload.run())
-    notes = []
+    with observing(workload.model, functions, recorder):
+        results = workload.run()
+    observed = _result_digests(results)
+    del results
+    notes = list(workload.notes)
     if plain != observed:
         notes.append("two runs of the workload gave different results: it is not deterministic")
     cards = [card for card in recorder.cards.values() if card.takes_tensors and card.gives_tensors]
@@ -119,7 +124,7 @@ def _complete(card: CardDraft, workload: Workload, prover: Prover) -> None:
     for variant in card.variants.values():
         if variant.reason:
             continue
-        if variant.module is workload.model and card.children:
+        if variant.module is workload.model and any(not label.startswith("torch ") for label in card.children):
             variant.reason = "is the whole model; see its parts"
             continue
         try:
@@ -134,6 +139,9 @@ def _complete(card: CardDraft, workload: Workload, prover: Prover) -> None:
 def _reference(target: Target, variant: VariantDraft, workload: Workload, blob_root: str) -> Reference:
     if target.level == "function" and not _is_importable(target):
         raise IneligibleError("cannot be imported by its name, so it cannot be rerun elsewhere")
+    computed = computed_globals(target.subject if variant.module is None else variant.module, workload)
+    if computed:
+        raise IneligibleError(f"uses {', '.join(computed)}, which the script computes when it runs")
     return Reference(_reference_record(target, variant, workload), blob_root)
 
 
@@ -143,11 +151,20 @@ def _is_importable(target: Target) -> bool:
 
 def _reference_record(target: Target, variant: VariantDraft, workload: Workload) -> dict[str, Any]:
     code = {
-        "imports": [{"name": workload.file.stem, "path": str(workload.file)}],
+        "imports": workload.imports,
         "sys_path": workload.search_path,
         "flags": flags.read(),
     }
     module, _, name = target.qualified_name.partition(":")
+    if target.level == "torch":
+        is_registered = name.startswith("ops.")
+        return {
+            "kind": "torch",
+            "module": module,
+            "qualname": name,
+            **code,
+            **({} if is_registered else {"imports": []}),
+        }
     if target.level == "function":
         return {"kind": "function", "module": module, "qualname": name, **code}
     return {"kind": "module", "module": module, "pickle": variant.pickle_digest, **code}
@@ -166,9 +183,21 @@ def _card(card: CardDraft, workload: Workload) -> dict[str, Any]:
         "refused": _refused_calls(card),
         "variants": [_variant(variant) for variant in eligible],
         "reference": _reference_record(target, eligible[0], workload) if eligible else {},
-        "reference_source": reference_source(target.subject),
-        "source_location": source_location(target.subject),
-        "patch_sites": sorted({site.label for site in target.sites if site.label}),
+        **_texts(card, eligible),
+    }
+
+
+def _texts(card: CardDraft, eligible: list[VariantDraft]) -> dict[str, Any]:
+    subject = card.target.subject
+    if isinstance(subject, Operator):
+        operations = eligible[0].operations if eligible else []
+        source, sites = operator_source(subject, operations), card.spellings
+    else:
+        source, sites = reference_source(subject), {site.label for site in card.target.sites}
+    return {
+        "reference_source": source,
+        "source_location": source_location(subject.function if isinstance(subject, Operator) else subject),
+        "patch_sites": sorted(sites - {""}),
     }
 
 
@@ -189,6 +218,7 @@ def _variant(variant: VariantDraft) -> dict[str, Any]:
         "arguments": variant.arguments,
         "outputs": variant.output.specs,
         "output_tree": variant.output.tree,
+        "overwritten": variant.output.overwritten,
         "call": variant.call(),
         "flops": variant.flops,
         "unique_bytes": variant.unique_bytes,

@@ -12,6 +12,7 @@ import torch
 
 from .capture_constants import is_constant, read_constants
 from .capture_names import c_name
+from .capture_operators import Operator
 from .tensors import NAMES
 from .values import Tree, Unencodable, encode
 
@@ -29,15 +30,24 @@ class BoundCall:
     parameters: dict[str, int]
     tensors: list[torch.Tensor]
     inputs: int
+    function: str = ""
+    """How a torch operator was spelled, as `module:qualname`."""
+    autocast: str = ""
+    """The dtype of automatic mixed precision around the call, if there was any."""
+    named: list[tuple[str, str, Any]] | None = None
+    """Its arguments by name, see `Operator.bind`; not kept once the call is over."""
 
     def release_inputs(self) -> None:
         """Let go of the activations, which would otherwise live as long as the capture."""
         self.tensors = self.tensors[self.inputs :]
+        self.named = None
 
     @property
     def call(self) -> dict[str, Any]:
         """The record's `call`, without the module's pickle."""
-        return {"args": self.args, "kwargs": self.kwargs, "parameters": self.parameters}
+        call: dict[str, Any] = {"args": self.args, "kwargs": self.kwargs, "parameters": self.parameters}
+        extra = {"function": self.function, "autocast": self.autocast}
+        return {**call, **{name: value for name, value in extra.items() if value}}
 
 
 def bind_call(module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundCall:
@@ -55,6 +65,25 @@ def bind_call(module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dic
             tensors.append(tensor)
         parameters[name] = positions[id(tensor)]
     return BoundCall(arg_trees, kwarg_trees, parameters, tensors, inputs)
+
+
+def bind_operator(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundCall:
+    """Encode a call of a torch operator. Raises `IneligibleError`."""
+    bound = bind_call(None, args, kwargs)
+    if not operator.path:
+        raise IneligibleError("cannot be imported by a name, so it cannot be rerun elsewhere")
+    bound.function, bound.named = operator.path, operator.bind(args, kwargs)
+    if bound.named is None:
+        raise IneligibleError("takes arguments that none of its signatures names")
+    return bound
+
+
+def identity(bound: BoundCall) -> Any:
+    """What makes two calls of a card one variant, beside the layouts of their tensors, as JSON."""
+    if bound.named is None:
+        return bound.call
+    tensors = list(bound.tensors)
+    return [[name, _encode(name, value, tensors)] for name, _, value in bound.named]
 
 
 def _state(module: torch.nn.Module | None) -> Iterator[tuple[str, torch.Tensor]]:
@@ -80,13 +109,14 @@ def describe_arguments(
 ) -> list[dict[str, Any]]:
     """The named arguments of a call in their order on the card. Raises `IneligibleError`.
 
-    `subject` is the function, or the module's class. The result is the JSON of the control plane's `Argument`.
+    `subject` is the function or the module's class; a torch operator's arguments are named already. The result is
+    the JSON of the control plane's `Argument`.
     """
     taken: set[str] = set()
     positions = {id(tensor): index for index, tensor in enumerate(bound.tensors)}
     arguments = [
         _argument(c_name(name, taken), "input", path, value, positions)
-        for name, path, value in _passed(subject, module, args, kwargs)
+        for name, path, value in bound.named or _passed(subject, module, args, kwargs)
     ]
     buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)} if module is not None else set()
     seen: set[int] = set()
@@ -155,17 +185,16 @@ def _argument(name: str, role: str, path: str, value: Any, positions: dict[int, 
     if isinstance(value, (list, tuple)) and value and all(isinstance(item, torch.Tensor) for item in value):
         return {**base, "kind": "tensors", "tensors": [positions[id(item)] for item in value]}
     if isinstance(value, (list, tuple)) and (not value or is_constant(value)):
-        return {**base, "kind": "constant", "role": "constant", "value": [_finite(name, item) for item in value]}
+        return {**base, "kind": "constant", "role": "constant", "value": [_said(item) for item in value]}
     if isinstance(value, torch.dtype) and value in NAMES:
         return {**base, "kind": "constant", "role": "constant", "value": NAMES[value]}
     if isinstance(value, (torch.device, torch.memory_format, torch.layout)):
         return {**base, "kind": "constant", "role": "constant", "value": str(value).removeprefix("torch.")}
     if is_constant(value):
-        return {**base, "kind": "constant", "role": "constant", "value": _finite(name, value)}
+        return {**base, "kind": "constant", "role": "constant", "value": _said(value)}
     raise IneligibleError(f"takes {name} as a {type(value).__name__} whose parts have no names of their own")
 
 
-def _finite(name: str, value: Any) -> Any:
-    if isinstance(value, float) and value - value != 0.0:
-        raise IneligibleError(f"takes {name} = {value}, which is no constant in C")
-    return value
+def _said(value: Any) -> Any:
+    """A constant as JSON can say it: an infinity or NaN by its name, which size expressions can compare."""
+    return str(value) if isinstance(value, float) and value - value != 0.0 else value

@@ -21,6 +21,8 @@ class OutputDraft:
     specs: list[dict[str, Any]]
     digests: list[str]
     finite: list[bool]
+    overwritten: list[int]
+    """Per output the input that eager overwrites and returns as it, else -1; empty if it overwrites none."""
 
 
 @dataclass
@@ -36,6 +38,10 @@ class VariantDraft:
     module: torch.nn.Module | None = None
     pickle: bytes = b""
     pickle_digest: str = ""
+    alternates: dict[tuple[Any, ...], bytes] = field(default_factory=dict)
+    """Pickles of the other instances whose calls count to this variant, by what tells them apart."""
+    operations: list[str] = field(default_factory=list)
+    """What the call dispatches to, in order."""
     reason: str = ""
     flops: int = 0
     unique_bytes: int = 0
@@ -48,12 +54,12 @@ class VariantDraft:
 
 @dataclass
 class CardDraft:
-    """An operator family. `left_out` counts the calls that no eligible variant covers, by reason."""
+    """An operator family; `spellings` are the ways in which a torch operator was called."""
 
     target: Target
     variants: dict[str, VariantDraft] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
+    spellings: set[str] = field(default_factory=set)
     parents: set[str] = field(default_factory=set)
     children: set[str] = field(default_factory=set)
     takes_tensors: bool = False

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
+import sys
 from typing import Any
 
 import torch
 
 from .capture_arguments import BoundCall, IneligibleError
 from .capture_drafts import OutputDraft, specify
+from .capture_store import Budget, Snapshot, digest
 from .reference import dump_module
 from .tensors import extent, to_bytes
 from .values import Unencodable, encode
+
+LAYER_NUMBERS = ("layer_idx", "layer_index", "layer_id", "layer_number", "block_idx")
+"""Attributes that number equal modules of a stack, and change nothing but which slot of a cache is theirs."""
 
 
 def refuse_module(module: torch.nn.Module) -> None:
@@ -29,63 +33,105 @@ def refuse_module(module: torch.nn.Module) -> None:
             raise IneligibleError(f"holds tensors that are neither parameters nor buffers ({where}: {', '.join(held)})")
 
 
-def module_state(module: torch.nn.Module) -> bytes:
+def module_state(module: torch.nn.Module, *, left_out: tuple[str, ...] = ()) -> bytes:
     """A module's pickled state without its tensors. Raises `IneligibleError` if it cannot be pickled."""
     try:
-        return dump_module(module)
+        return dump_module(module, left_out=left_out)
     except Exception as error:
         raise IneligibleError(f"cannot be pickled ({type(error).__name__}: {error})") from error
 
 
-class Before:
-    """The state of the world before a call; `judge` compares it with the state after."""
+def layer_numbers(module: torch.nn.Module) -> tuple[Any, ...]:
+    """The layer numbers of a module and those it contains, in order."""
+    return tuple(
+        vars(part)[name] for part in module.modules() for name in LAYER_NUMBERS if isinstance(vars(part).get(name), int)
+    )
 
-    def __init__(self, bound: BoundCall, module: torch.nn.Module | None, pickle: bytes) -> None:
+
+class Before:
+    """The state of the world before a call; `judge` compares it with the state after.
+
+    `trusts_versions`: that only torch writes into the tensors, so that their version counters tell.
+    """
+
+    def __init__(
+        self,
+        bound: BoundCall,
+        module: torch.nn.Module | None,
+        pickle: bytes,
+        budget: Budget,
+        *,
+        trusts_versions: bool = False,
+    ) -> None:
         self.bound = bound
         self.module = module
         self.pickle = pickle
-        self.inputs = [to_bytes(tensor) for tensor in bound.tensors[: bound.inputs]]
+        self.inputs = [Snapshot.take(tensor, budget) for tensor in bound.tensors[: bound.inputs]]
         self.versions = [_version(tensor) for tensor in bound.tensors]
         self.identities = _identities(module)
         self.generators = _generators()
+        self.trusts_versions = trusts_versions and not any(tensor.is_inference() for tensor in bound.tensors)
 
     def judge(self, result: Any) -> OutputDraft:
         """The output's draft. Raises `IneligibleError` with the first reason why the call is not pure."""
         if _generators() != self.generators:
             raise IneligibleError("draws random numbers")
+        written: list[int] = []
         for index, (tensor, version) in enumerate(zip(self.bound.tensors, self.versions, strict=True)):
-            written = _version(tensor) != version
-            if index < self.bound.inputs:
-                if written or to_bytes(tensor) != self.inputs[index]:
-                    raise IneligibleError("writes into an input in place")
-            elif written:
-                raise IneligibleError("writes into its parameters or buffers")
+            bumped = _version(tensor) != version
+            if index >= self.bound.inputs:
+                if bumped:
+                    raise IneligibleError("writes into its parameters or buffers")
+            elif bumped or (not self.trusts_versions and digest(tensor) != self.inputs[index].digest):
+                written.append(index)
         if self.module is not None and (
             _identities(self.module) != self.identities or module_state(self.module) != self.pickle
         ):
             raise IneligibleError("keeps state between calls")
-        return self._output(result)
+        return self._output(result, written)
 
-    def _output(self, result: Any) -> OutputDraft:
+    def _output(self, result: Any, written: list[int]) -> OutputDraft:
         outputs: list[torch.Tensor] = []
         try:
             tree = encode(result, outputs)
         except Unencodable as error:
             raise IneligibleError(f"returns {error}") from error
         if not outputs:
-            raise IneligibleError("returns no tensor")
-        given = {tensor.untyped_storage().data_ptr() for tensor in self.bound.tensors if tensor.numel()}
-        storages = [tensor.untyped_storage().data_ptr() for tensor in outputs if tensor.numel()]
-        if given.intersection(storages):
+            raise IneligibleError("writes into an input in place" if written else "returns no tensor")
+        aliases = [self._overwritten(tensor, written) for tensor in outputs]
+        if set(written) != set(aliases) - {-1} or len(written) != len([index for index in aliases if index >= 0]):
+            raise IneligibleError("writes into an input in place without returning just that input")
+        given = {_storage(tensor) for tensor in self.bound.tensors if tensor.numel()}
+        fresh = [tensor for tensor, index in zip(outputs, aliases, strict=True) if index < 0 and tensor.numel()]
+        if given.intersection(map(_storage, fresh)):
             raise IneligibleError("returns a view of its input, or the input itself")
-        if len(set(storages)) < len(storages):
-            raise IneligibleError("returns tensors that share a storage")
-        return OutputDraft(tree, specify(outputs), fingerprints(outputs), [all_finite(tensor) for tensor in outputs])
+        if _overlap(fresh):
+            raise IneligibleError("returns tensors that share elements")
+        return OutputDraft(
+            tree,
+            specify(outputs),
+            fingerprints(outputs),
+            [all_finite(tensor) for tensor in outputs],
+            aliases if written else [],
+        )
+
+    def _overwritten(self, output: torch.Tensor, written: list[int]) -> int:
+        """The index of the written input that an output is, or -1. Raises if another tensor shares its storage."""
+        for index in written:
+            given = self.bound.tensors[index]
+            others = [tensor for place, tensor in enumerate(self.bound.tensors) if place != index and tensor.numel()]
+            if any(_storage(other) == _storage(given) for other in others):
+                raise IneligibleError("writes into an input that shares its storage with another")
+            if any(size > 1 and step == 0 for size, step in zip(given.shape, given.stride(), strict=True)):
+                raise IneligibleError("writes into an input that repeats elements")
+            if output is given or (_place(output) == _place(given) and output.numel()):
+                return index
+        return -1
 
 
 def fingerprints(tensors: list[torch.Tensor]) -> list[str]:
     """A digest of each tensor's elements, gaps left out."""
-    return [hashlib.sha256(to_bytes(tensor.contiguous())).hexdigest() for tensor in tensors]
+    return [digest(tensor.contiguous()) for tensor in tensors]
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
@@ -94,6 +140,34 @@ def all_finite(tensor: torch.Tensor) -> bool:
         return True
     wide = tensor.float() if tensor.element_size() == 1 else tensor
     return bool(torch.isfinite(wide).all())
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _overlap(tensors: list[torch.Tensor]) -> bool:
+    """Whether an element of one tensor is an element of another."""
+    by_storage: dict[int, list[torch.Tensor]] = {}
+    for tensor in tensors:
+        by_storage.setdefault(_storage(tensor), []).append(tensor)
+    for together in by_storage.values():
+        if len(together) < 2:
+            continue
+        if len({tensor.dtype for tensor in together}) > 1:
+            return True
+        end = max(tensor.storage_offset() + extent(tensor) for tensor in together)
+        taken = torch.zeros(end, dtype=torch.bool)
+        for tensor in together:
+            mine = taken.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+            if bool(mine.any()):
+                return True
+            mine.fill_(True)
+    return False
 
 
 def _version(tensor: torch.Tensor) -> int:
@@ -105,4 +179,10 @@ def _identities(module: torch.nn.Module | None) -> list[tuple[str, int]]:
 
 
 def _generators() -> tuple[Any, ...]:
-    return to_bytes(torch.get_rng_state()), random.getstate()
+    states: list[Any] = [to_bytes(torch.get_rng_state()), random.getstate()]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        states.append(repr(numpy.random.get_state(legacy=False)))
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        states += [to_bytes(state) for state in torch.cuda.get_rng_state_all()]
+    return tuple(states)

@@ -10,35 +10,14 @@ import torch
 from . import blobs, recipes
 from .capture_arguments import IneligibleError
 from .capture_drafts import VariantDraft
-from .capture_purity import all_finite, fingerprints
+from .capture_purity import LAYER_NUMBERS, all_finite, fingerprints
+from .capture_store import Budget, Snapshot
 from .capture_trace import trace
 from .reference import Reference
-from .tensors import DTYPES, from_bytes, to_bytes
+from .tensors import DTYPES, from_bytes
 from .values import flatten
 
 _SEED = 20240229
-
-
-class Budget:
-    """Bytes of samples that may still be stored; equal contents count once."""
-
-    def __init__(self, blob_root: str, max_bytes: int) -> None:
-        self.blob_root = blob_root
-        self.left = max_bytes
-        self.refused_bytes = 0
-        self._known: set[str] = set()
-
-    def store(self, data: bytes, *, always: bool = False) -> str:
-        """The digest of the stored bytes, or an empty string where they do not fit any more."""
-        digest = hashlib.sha256(data).hexdigest()
-        if digest in self._known:
-            return digest
-        if len(data) > self.left and not always:
-            self.refused_bytes += len(data)
-            return ""
-        self._known.add(digest)
-        self.left -= len(data)
-        return blobs.write(self.blob_root, data)
 
 
 class Prover:
@@ -48,24 +27,28 @@ class Prover:
         self.budget = budget
         self._recipes: dict[str, dict[str, Any]] = {}
 
-    def sample(self, spec: dict[str, Any], data: bytes, tensor: torch.Tensor) -> None:
-        """Give a tensor's specification its sample, if the budget allows, and its recipe.
+    def sample(self, spec: dict[str, Any], snapshot: Snapshot, tensor: torch.Tensor) -> None:
+        """Give a tensor's specification its sample, if the budget allows, and its recipe, from a snapshot.
 
-        A constant recipe is worthless without its sample, so that is stored whatever the budget.
+        `tensor` has the layout; its values may be others by now.
         """
-        layout = f"{spec['dtype']} {spec['shape']} {spec['stride']}"
-        key = hashlib.sha256(data).hexdigest() + layout
+        key = f"{snapshot.digest} {spec['dtype']} {spec['shape']} {spec['stride']}"
         if key not in self._recipes:
-            self._recipes[key] = recipes.describe(tensor)
+            was = tensor if snapshot.data is None else from_bytes(spec, snapshot.data)
+            self._recipes[key] = snapshot.recipe or recipes.describe(was)
         spec["recipe"] = dict(self._recipes[key])
-        spec["sample"] = self.budget.store(data, always=spec["recipe"]["kind"] == "constant")
+        if snapshot.data is None:
+            self.budget.refuse(snapshot.digest, snapshot.size)
+            spec["sample"] = ""
+        else:
+            spec["sample"] = self.budget.store(snapshot.data, always=spec["recipe"]["kind"] == "constant")
 
     def complete(self, variant: VariantDraft, reference: Reference) -> None:
         """Sample the parameters, replay, count and try fresh inputs. Raises `IneligibleError` with what failed."""
         assert variant.bound is not None
         inputs = variant.bound.inputs
         for spec, tensor in zip(variant.specs[inputs:], variant.bound.tensors, strict=True):
-            self.sample(spec, to_bytes(tensor), tensor)
+            self.sample(spec, Snapshot.take(tensor, self.budget), tensor)
         generator = torch.Generator().manual_seed(_SEED)
         is_real = all(spec["sample"] for spec in variant.specs[:inputs])
         given = [
@@ -75,7 +58,10 @@ class Prover:
             given.append(self._stored(spec) if spec["sample"] else own)
         if is_real:
             self._replay(variant, reference, given)
+        elif variant.bound.autocast:
+            raise IneligibleError("runs under autocast, and is too large to see whether that matters")
         self._count(variant, reference, given)
+        self._compare_alternates(variant, reference)
         self._try_fresh(variant, reference)
 
     def _stored(self, spec: dict[str, Any]) -> torch.Tensor:
@@ -90,8 +76,32 @@ class Prover:
             outputs = flatten(reference.call(tensors, variant.call()))
         except Exception as error:
             raise IneligibleError(f"does not replay ({type(error).__name__}: {error})") from error
-        if fingerprints(outputs) != variant.output.digests:
+        is_same = fingerprints(outputs) == variant.output.digests
+        if not is_same and variant.bound is not None and variant.bound.autocast:
+            raise IneligibleError("runs under autocast, which changes its result")
+        if not is_same:
             raise IneligibleError("does not replay: rerun on its own inputs it gives another result")
+
+    def _compare_alternates(self, variant: VariantDraft, reference: Reference) -> None:
+        """Run the other instances that the variant stands for: their layer numbers must change nothing."""
+        call = variant.call()
+        expected: list[str] = []
+        for state in [b"", *filter(None, variant.alternates.values())] if len(variant.alternates) > 1 else []:
+            if state:
+                call = {**call, "module": hashlib.sha256(state).hexdigest()}
+                reference.adopt(call["module"], state)
+            generator = torch.Generator().manual_seed(_SEED)
+            given = [self._stored(spec) if spec["sample"] else self._draw(spec, generator) for spec in variant.specs]
+            seen = fingerprints(flatten(reference.call(given, call)))
+            expected = expected or seen
+            if seen != expected:
+                raise IneligibleError("depends on the number of its layer")
+            if state:
+                reference.forget(call["module"])
+        if len(variant.alternates) > 1:
+            # Their values differ between the calls that the variant stands for.
+            numbered = [item for item in variant.arguments if item["path"].rpartition(".")[2] in LAYER_NUMBERS]
+            variant.arguments = [item for item in variant.arguments if item not in numbered]
 
     def _count(self, variant: VariantDraft, reference: Reference, tensors: list[torch.Tensor]) -> None:
         assert variant.output is not None
@@ -102,6 +112,7 @@ class Prover:
         if seen.value_dependent:
             raise IneligibleError(f"depends on values in its shapes or control flow ({seen.value_dependent})")
         variant.flops = seen.flops
+        variant.operations = seen.operations
         variant.unique_bytes = seen.input_bytes + sum(_bytes(spec) for spec in variant.output.specs)
 
     def _try_fresh(self, variant: VariantDraft, reference: Reference) -> None:

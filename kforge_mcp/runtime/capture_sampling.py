@@ -11,13 +11,24 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from .capture_arguments import IneligibleError, bind_call, describe_arguments
+from .capture_arguments import (
+    BoundCall,
+    IneligibleError,
+    bind_call,
+    bind_operator,
+    describe_arguments,
+    identity,
+)
 from .capture_drafts import CardDraft, VariantDraft, specify
-from .capture_purity import Before, module_state, refuse_module
+from .capture_operators import Operator
+from .capture_purity import LAYER_NUMBERS, Before, layer_numbers, module_state, refuse_module
 from .capture_replay import Prover
 from .capture_targets import Target, class_target
+from .capture_watch import is_compiled, unwatched
+from .tensors import NAMES
 
 _MAXIMUM_TENSORS = 32
+_MAXIMUM_ALTERNATES = 128
 _LAYOUT = ("dtype", "shape", "stride", "device", "storage_id")
 
 
@@ -33,7 +44,7 @@ class Recorder:
         self.calls: list[tuple[str, str, int]] = []
         self._prover = prover
         self._open: list[tuple[int, CardDraft]] = []
-        self._targets: dict[type, Target] = {}
+        self._targets: dict[Any, Target] = {}
         self._paused = False
 
     def around_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,6 +52,8 @@ class Recorder:
         recorder = self
 
         def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if recorder._paused or torch.compiler.is_compiling():
+                return original(self, *args, **kwargs)
             target = recorder._targets.get(type(self))
             if target is None:
                 target = recorder._targets[type(self)] = class_target(type(self))
@@ -52,9 +65,20 @@ class Recorder:
         """The target's function, recorded."""
 
         def recorded(*args: Any, **kwargs: Any) -> Any:
+            if self._paused or torch.compiler.is_compiling():
+                return target.subject(*args, **kwargs)
             return self._record(target, None, target.subject, args, kwargs)
 
         return recorded
+
+    def on_operator(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A torch operator's call, recorded."""
+        if self._paused:
+            return operator.function(*args, **kwargs)
+        target = self._targets.get(operator)
+        if target is None:
+            target = self._targets[operator] = Target("torch", operator.name, operator.home, operator)
+        return self._record(target, None, operator.function, args, kwargs)
 
     def _record(
         self,
@@ -64,78 +88,109 @@ class Recorder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        if self._paused:
-            return original(*args, **kwargs)
         card = self.cards.setdefault(target.label, CardDraft(target))
         index, parent = len(self.calls), self._open[-1] if self._open else None
         self.calls.append((target.label, "", parent[0] if parent else -1))
         if parent:
             card.parents.add(parent[1].target.label)
             parent[1].children.add(target.label)
-        self._paused = True
-        try:
-            variant, before = self._look(card, module, args, kwargs)
-        finally:
-            self._paused = False
+        with torch._C.DisableTorchFunction():
+            self._paused = True
+            try:
+                variant, before = self._look(card, target, module, args, kwargs)
+            finally:
+                self._paused = False
         self.calls[index] = (target.label, variant.key, self.calls[index][2])
         self._open.append((index, card))
         try:
-            result = original(*args, **kwargs)
+            with unwatched(module if module is not None else target.subject):
+                result = original(*args, **kwargs)
         except BaseException:
             variant.reason = variant.reason or "raises an exception"
             raise
         finally:
             self._open.pop()
-        self._paused = True
-        try:
-            self._finish(card, variant, before, result)
-        finally:
-            self._paused = False
+        with torch._C.DisableTorchFunction():
+            self._paused = True
+            try:
+                self._finish(card, variant, before, result)
+            finally:
+                self._paused = False
         return result
 
     def _look(
-        self, card: CardDraft, module: torch.nn.Module | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        card: CardDraft,
+        target: Target,
+        module: torch.nn.Module | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> tuple[VariantDraft, Before | None]:
         """The variant of a call about to be made; with the state to compare with if it is the variant's first."""
         card.takes_tensors |= any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs)))
         try:
-            bound = bind_call(module, args, kwargs)
+            if torch._C._functorch.peek_interpreter_stack() is not None:
+                raise IneligibleError("runs inside a torch.func transform")
+            if is_compiled(target.subject if module is None else module):
+                raise IneligibleError("is compiled by torch.compile, not run in eager mode")
+            if isinstance(target.subject, Operator):
+                card.spellings.add(target.subject.path)
+                bound = bind_operator(target.subject, args, kwargs)
+            else:
+                bound = bind_call(module, args, kwargs)
+            for kind in sorted({tensor.device.type for tensor in bound.tensors}):
+                if torch.is_autocast_enabled(kind):
+                    bound.autocast = NAMES.get(torch.get_autocast_dtype(kind), "other")
             pickle = b""
+            numbers: tuple[Any, ...] = ()
             if module is not None:
                 refuse_module(module)
-                pickle = module_state(module)
+                numbers = layer_numbers(module)
+                pickle = module_state(module, left_out=LAYER_NUMBERS if numbers else ())
             specs = specify(bound.tensors)
             layout = [[spec[name] for name in _LAYOUT] for spec in specs]
-            digest = hashlib.sha256(pickle).hexdigest() if pickle else ""
-            key = hashlib.sha256(json.dumps([bound.call, digest, layout]).encode()).hexdigest()
+            state = hashlib.sha256(pickle).hexdigest() if pickle else ""
+            key = hashlib.sha256(json.dumps([identity(bound), bound.autocast, state, layout]).encode()).hexdigest()
             card.calls[key] += 1
+            if module is not None and numbers:
+                pickle = self._numbered(card.variants.get(key), module, numbers)
             if key in card.variants:
                 return card.variants[key], None
             variant = card.variants[key] = VariantDraft(key, bound, specs=specs, module=module)
-            variant.pickle, variant.pickle_digest = pickle, digest
+            variant.pickle = pickle
+            variant.pickle_digest = hashlib.sha256(pickle).hexdigest() if pickle else ""
+            if numbers:
+                variant.alternates[numbers] = b""
         except IneligibleError as refusal:
             return self._refuse(card, str(refusal)), None
         try:
-            self._examine(card, variant, args, kwargs)
+            self._examine(card, variant, bound, args, kwargs)
         except IneligibleError as refusal:
             variant.reason = str(refusal)
             return variant, None
-        return variant, Before(bound, module, pickle)
+        is_operator = isinstance(target.subject, Operator)
+        return variant, Before(bound, module, pickle, self._prover.budget, trusts_versions=is_operator)
 
-    def _examine(self, card: CardDraft, variant: VariantDraft, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        assert variant.bound is not None
-        if not variant.bound.tensors:
+    def _numbered(self, known: VariantDraft | None, module: torch.nn.Module, numbers: tuple[Any, ...]) -> bytes:
+        """The pickle of a module with layer numbers; one that a known variant has not seen yet is noted there."""
+        if known is None:
+            return module_state(module)
+        if numbers not in known.alternates and not known.reason and len(known.alternates) < _MAXIMUM_ALTERNATES:
+            known.alternates[numbers] = module_state(module)
+        return b""
+
+    def _examine(
+        self, card: CardDraft, variant: VariantDraft, bound: BoundCall, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if not bound.tensors:
             raise IneligibleError("takes no tensor")
-        if len(variant.bound.tensors) > _MAXIMUM_TENSORS:
-            count = len(variant.bound.tensors)
+        if len(bound.tensors) > _MAXIMUM_TENSORS:
             raise IneligibleError(
-                f"takes {count} tensors with its parameters, more than {_MAXIMUM_TENSORS}; see its parts"
+                f"takes {len(bound.tensors)} tensors with its parameters, more than {_MAXIMUM_TENSORS}; see its parts"
             )
-        if torch.is_autocast_enabled("cpu"):
-            raise IneligibleError("runs under autocast")
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in variant.bound.tensors):
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in bound.tensors):
             raise IneligibleError("runs with gradients")
-        variant.arguments = describe_arguments(card.target.subject, variant.module, args, kwargs, variant.bound)
+        variant.arguments = describe_arguments(card.target.subject, variant.module, args, kwargs, bound)
 
     def _refuse(self, card: CardDraft, reason: str) -> VariantDraft:
         key = "refused: " + reason
@@ -144,13 +199,14 @@ class Recorder:
 
     def _finish(self, card: CardDraft, variant: VariantDraft, before: Before | None, result: Any) -> None:
         card.gives_tensors |= any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(result))
+        # An operator that gives nothing, `x[i] = y`, gives what it writes.
+        card.gives_tensors |= result is None and isinstance(card.target.subject, Operator)
         if before is None:
             return
         try:
             variant.output = before.judge(result)
+            for spec, snapshot, tensor in zip(variant.specs, before.inputs, before.bound.tensors, strict=False):
+                self._prover.sample(spec, snapshot, tensor)
         except IneligibleError as refusal:
             variant.reason = str(refusal)
-            return
-        for spec, data, tensor in zip(variant.specs, before.inputs, before.bound.tensors, strict=False):
-            self._prover.sample(spec, data, tensor)
         before.bound.release_inputs()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from .capture_targets import Target, class_target, model_functions, observing
+from .capture_operators import Operator
+from .capture_targets import Target, class_target, model_functions
+from .capture_watch import observing, unwatched
 from .entry import Workload
 
 Event = tuple[Any, int, int]
@@ -26,13 +28,16 @@ class Stopwatch:
         events, now = self.events, time.perf_counter_ns
 
         def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if torch.compiler.is_compiling():
+                return original(self, *args, **kwargs)
             place = len(events)
             events.append(None)
-            start = now()
-            try:
-                return original(self, *args, **kwargs)
-            finally:
-                events[place] = (type(self), start, now())
+            with unwatched(self):
+                start = now()
+                try:
+                    return original(self, *args, **kwargs)
+                finally:
+                    events[place] = (type(self), start, now())
 
         return __call__
 
@@ -41,15 +46,29 @@ class Stopwatch:
         events, now, original = self.events, time.perf_counter_ns, target.subject
 
         def timed(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return original(*args, **kwargs)
             place = len(events)
             events.append(None)
-            start = now()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                events[place] = (target, start, now())
+            with unwatched(original):
+                start = now()
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    events[place] = (target, start, now())
 
         return timed
+
+    def on_operator(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A torch operator's call, timed."""
+        events, now = self.events, time.perf_counter_ns
+        place = len(events)
+        events.append(None)
+        start = now()
+        try:
+            return operator.function(*args, **kwargs)
+        finally:
+            events[place] = (operator, start, now())
 
     def overhead_ns(self) -> tuple[float, float]:
         """What watching adds to a call itself and to whatever contains it, nanoseconds per call."""
@@ -71,23 +90,28 @@ def time_workload(workload: Workload, budget_s: float) -> dict[str, Any]:
 
     Returns `plain_us` and `observed_us` per run, `labels`, `calls` (label index, index of the enclosing call or
     -1) in the order of the calls, and `durations` (microseconds per call, one list per run). Runs whose calls
-    differ from the first run's are left out and counted in `differing`.
+    differ from the first run's are left out and counted in `differing`. Modules and functions are timed in runs in
+    which operators are not: watching these lengthens everything that contains them.
     """
-    functions = model_functions(workload.model)
+    functions = model_functions(workload.model, workload.search_path)
     watch = Stopwatch()
     overhead = watch.overhead_ns()
     _timed_run(workload)
     first_us = _timed_run(workload)
-    rounds = max(3, min(15, int(budget_s * 1e6 / max(2 * first_us, 1.0))))
+    rounds = max(3, min(15, int(budget_s * 1e6 / max(3.5 * first_us, 1.0))))
     plain, observed = [], []
-    recorded: list[list[Event]] = []
+    outer: list[list[Event]] = []
+    full: list[list[Event]] = []
     for _ in range(rounds):
         plain.append(_timed_run(workload))
-        watch.events.clear()
-        with observing(workload.model, functions, watch.around_call, watch.around_function):
-            observed.append(_timed_run(workload))
-        recorded.append([event for event in watch.events if event is not None])
-    return {"plain_us": plain, **_read(recorded, observed, overhead)}
+        for operators, runs in ((False, outer), (True, full)):
+            watch.events.clear()
+            with observing(workload.model, functions, watch, operators=operators):
+                wall_us = _timed_run(workload)
+            runs.append([event for event in watch.events if event is not None])
+            if not operators:
+                observed.append(wall_us)
+    return {"plain_us": plain, **_read(outer, observed, overhead, full)}
 
 
 def _timed_run(workload: Workload) -> float:
@@ -99,34 +123,46 @@ def _timed_run(workload: Workload) -> float:
     return (end - start) / 1000
 
 
-def _read(recorded: list[list[Event]], observed: list[float], overhead: tuple[float, float]) -> dict[str, Any]:
+def _read(
+    outer: Sequence[list[Event]],
+    observed: Sequence[float],
+    overhead: tuple[float, float],
+    full: Sequence[list[Event]] = (),
+) -> dict[str, Any]:
+    """Bring together the runs `outer`, without operators, and `full`, with them; the latter may be none."""
     labels: dict[str, int] = {}
     calls: list[list[int]] = []
     durations: list[list[float]] = []
     kept_us = []
-    for run, wall_us in zip(recorded, observed, strict=True):
-        parents, below = _nest(run)
+    inside, total = overhead
+    for run, wall_us, with_operators in zip(outer, observed, full or outer, strict=True):
+        _, below = _nest(run)
+        own = [
+            max(end - start - inside - count * total, 1.0) / 1000
+            for (_, start, end), count in zip(run, below, strict=True)
+        ]
+        parents, _ = _nest(with_operators)
         sequence = [
             [labels.setdefault(_label(subject), len(labels)), parent]
-            for (subject, _, _), parent in zip(run, parents, strict=True)
+            for (subject, _, _), parent in zip(with_operators, parents, strict=True)
         ]
+        places = [index for index, event in enumerate(with_operators) if not isinstance(event[0], Operator)]
+        if [_label(event[0]) for event in run] != [_label(with_operators[index][0]) for index in places]:
+            continue
         if calls and sequence != calls:
             continue
         calls = sequence
-        kept_us.append(max(wall_us - len(run) * overhead[1] / 1000, 0.001))
-        inside, total = overhead
-        durations.append(
-            [
-                max(end - start - inside - count * total, 1.0) / 1000
-                for (_, start, end), count in zip(run, below, strict=True)
-            ]
-        )
+        kept_us.append(max(wall_us - len(run) * total / 1000, 0.001))
+        merged = [max(end - start - inside, 1.0) / 1000 for _, start, end in with_operators]
+        for index, duration in zip(places, own, strict=True):
+            merged[index] = duration
+        durations.append(merged)
     return {
         "observed_us": kept_us,
         "labels": list(labels),
         "calls": calls,
         "durations": durations,
-        "differing": len(recorded) - len(durations),
+        "differing": len(outer) - len(durations),
     }
 
 
@@ -145,4 +181,6 @@ def _nest(run: list[Event]) -> tuple[list[int], list[int]]:
 
 
 def _label(subject: Any) -> str:
+    if isinstance(subject, Operator):
+        return f"torch {subject.home}"
     return subject.label if isinstance(subject, Target) else class_target(subject).label

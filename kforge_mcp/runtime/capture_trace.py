@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,6 +13,10 @@ from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
 _aten = torch.ops.aten
 _GATHERS = {_aten.embedding, _aten.index, _aten.index_select, _aten.gather, _aten.take, _aten.take_along_dim}
+_BAGS = {_aten._embedding_bag, _aten._embedding_bag_forward_only}
+_INDEXING = {_aten.index, _aten._unsafe_index}
+_MASKS = (torch.bool, torch.uint8)
+_RECURRENT = {_aten.mkldnn_rnn_layer, _aten._cudnn_rnn}
 _CPU_ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu
 
 
@@ -24,6 +28,8 @@ class Trace:
     input_bytes: int = 0
     value_dependent: str = ""
     """The first operation whose output shape, or whose result on the host, depends on values."""
+    operations: list[str] = field(default_factory=list)
+    """The operations in order, repetitions in a row once."""
 
 
 class _Tracer(TorchDispatchMode):
@@ -42,8 +48,10 @@ class _Tracer(TorchDispatchMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         packet = func._overloadpacket
-        if torch.Tag.dynamic_output_shape in func.tags or torch.Tag.data_dependent_output in func.tags:
+        if _depends_on_values(func, args):
             self.trace.value_dependent = self.trace.value_dependent or str(packet)
+        if not self.trace.operations or self.trace.operations[-1] != str(packet):
+            self.trace.operations.append(str(packet))
         self.trace.flops += _flops(packet, args, kwargs, result)
         if not func.is_view:
             self._touch(packet, (args, kwargs), result)
@@ -61,6 +69,8 @@ class _Tracer(TorchDispatchMode):
             size = unique_bytes(tensor)
             if packet in _GATHERS and isinstance(result, torch.Tensor) and tensor.dtype == result.dtype:
                 size = min(size, unique_bytes(result))
+            elif packet in _BAGS and tensor is values[0][0]:
+                size = min(size, values[0][1].numel() * tensor.shape[-1] * tensor.element_size())
             else:
                 self._seen.add(key)
             self._read[address] = min(self._limits[address], self._read[address] + size)
@@ -71,11 +81,23 @@ class _Tracer(TorchDispatchMode):
         return self.trace
 
 
+def _depends_on_values(func: Any, args: Any) -> bool:
+    """Whether the shape of the result, or a result on the host, depends on values; an index does if it is a mask."""
+    if func._overloadpacket in _INDEXING:
+        return any(index is not None and index.dtype in _MASKS for index in args[1])
+    return torch.Tag.dynamic_output_shape in func.tags or torch.Tag.data_dependent_output in func.tags
+
+
 def _flops(packet: Any, args: Any, kwargs: Any, result: Any) -> int:
     if packet in flop_registry:
         return int(flop_registry[packet](*args, **kwargs, out_val=result))
     if packet is _CPU_ATTENTION:
         return int(sdpa_flop_count(args[0].shape, args[1].shape, args[2].shape))
+    if packet in _RECURRENT:
+        # At every step of every sequence the input and the last state meet their weight matrices.
+        steps = args[0].numel() // args[0].shape[-1]
+        weights = [leaf for leaf in tree_leaves(args[1:5]) if isinstance(leaf, torch.Tensor) and leaf.ndim == 2]
+        return 2 * steps * sum(weight.numel() for weight in weights)
     return 0
 
 

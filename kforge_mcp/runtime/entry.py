@@ -1,4 +1,8 @@
-"""The user's workload: a model and its sample calls, from the file and function that an entry names."""
+"""The user's workload: a model and its sample calls, from what an entry names.
+
+An entry is `path/file.py:function`, `path/script.py --its arguments`, `-m package.module --its arguments`,
+`torchvision:name key=value` or `transformers:Class key=value`.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,18 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
+import shlex
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 
+from . import entry_library, entry_script
 from .failures import Refusal
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -26,14 +33,17 @@ _TRACE_CHARACTERS = 1500
 
 @dataclass
 class Workload:
-    """A model with its sample calls, and the user file behind it, imported as `module`."""
+    """A model with its sample calls, and the user's file behind it, if there is one."""
 
     model: torch.nn.Module
     calls: list[Call]
-    file: Path
-    module: ModuleType
-    search_path: list[str]
+    file: Path | None = None
+    module: ModuleType | None = None
+    search_path: list[str] = field(default_factory=list)
     """Folders put first on `sys.path` for the user's imports."""
+    imports: list[dict[str, Any]] = field(default_factory=list)
+    """What another process imports to have the model's classes: see `reference.import_code`."""
+    notes: list[str] = field(default_factory=list)
 
     def prepare(self) -> list[Call]:
         """Copies of the calls, so that a model that writes into its arguments starts every run alike."""
@@ -63,14 +73,63 @@ class Workload:
 
 
 def load_workload(entry: str, project_dir: str) -> Workload:
-    """Build the workload that `entry` (`path/file.py:function`) describes.
+    """Build the workload that `entry` describes.
 
     A relative path is looked up in `project_dir`, `CLAUDE_PROJECT_DIR` and the working directory, in this order.
     Raises `Refusal`: `contract` where the entry does not fit, `user_error` where the user's code raises.
     """
+    words = _words(entry)
+    first = words[0] if words else ""
+    library, _, name = first.partition(":")
+    if library in entry_library.LIBRARIES and name:
+        model, calls = entry_library.load_model(library, name, words[1:])
+        return Workload(model, calls)
+    if first == "-m" and len(words) > 1:
+        return _load_script(words[1], words[2:], project_dir, is_module=True)
     path_text, _, name = entry.rpartition(":")
-    if not path_text or not name:
-        raise Refusal("contract", f"entry {entry!r} is not of the form path/file.py:function")
+    if path_text.endswith(".py") and name.isidentifier() and not (first.endswith(".py") and len(words) > 1):
+        return _load_function(path_text, name, project_dir)
+    if first.endswith(".py"):
+        return _load_script(first, words[1:], project_dir)
+    forms = "path/file.py:function, path/script.py --arguments, -m module, torchvision:name, transformers:Class"
+    raise Refusal("contract", f"entry {entry!r} is none of {forms}")
+
+
+def _words(entry: str) -> list[str]:
+    """An entry split like a shell does; a path with spaces before `:function` is one word."""
+    if re.fullmatch(r"[^'\"]*\.py:\w+", entry) and Path(entry.rpartition(":")[0]).is_file():
+        return [entry]
+    try:
+        return shlex.split(entry)
+    except ValueError as error:
+        raise Refusal("contract", f"entry {entry!r} cannot be split into words: {error}") from error
+
+
+def _load_script(name: str, arguments: list[str], project_dir: str, *, is_module: bool = False) -> Workload:
+    if is_module:
+        search_path = [project_dir or os.getcwd()]
+        _put_first(search_path)
+        path, package = entry_script.find_module(name)
+    else:
+        path, package = resolve(name, project_dir), ""
+        search_path = [str(path.parent), *([project_dir] if project_dir else [])]
+        _put_first(search_path)
+        name = path.stem
+    try:
+        module, recorded = entry_script.run_script(name, path, arguments, package)
+    except Refusal:
+        raise
+    except (Exception, SystemExit) as error:
+        raise user_error(f"{path} raised when it was run", error) from error
+    model, calls = entry_script.as_workload(recorded, path)
+    notes = []
+    if recorded.seen > len(calls):
+        notes.append(f"the script called its models {recorded.seen} times; the first {len(calls)} calls are captured")
+    imports = [{"name": name, "path": str(path), "definitions": True}]
+    return Workload(model, calls, path, module, search_path, imports, notes)
+
+
+def _load_function(path_text: str, name: str, project_dir: str) -> Workload:
     path = resolve(path_text, project_dir)
     search_path = [str(path.parent), *([project_dir] if project_dir else [])]
     module = import_file(path.stem, str(path), search_path)
@@ -80,7 +139,8 @@ def load_workload(entry: str, project_dir: str) -> Workload:
     except (Exception, SystemExit) as error:
         raise user_error(f"{name}() in {path} raised", error) from error
     model, calls = _read_result(result, name)
-    return Workload(model, calls, path, module, search_path)
+    imports = [{"name": path.stem, "path": str(path)}]
+    return Workload(model, calls, path, module, search_path, imports)
 
 
 def resolve(path_text: str, project_dir: str) -> Path:
@@ -95,8 +155,14 @@ def resolve(path_text: str, project_dir: str) -> Path:
     raise Refusal("contract", f"no file {path_text}; looked for {', '.join(dict.fromkeys(tried))}")
 
 
-def import_file(name: str, path: str, search_path: list[str]) -> ModuleType:
-    """Import a user's file under `name`, with `search_path` first on `sys.path`.
+def _put_first(search_path: list[str]) -> None:
+    for folder in reversed(search_path):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+
+
+def import_file(name: str, path: str, search_path: list[str], *, definitions: bool = False) -> ModuleType:
+    """Import a user's file under `name`, with `search_path` first on `sys.path`; of a script only its `definitions`.
 
     Raises `Refusal`: `contract` if another module has that name, `user_error` if the file cannot be imported.
     """
@@ -106,9 +172,7 @@ def import_file(name: str, path: str, search_path: list[str]) -> ModuleType:
             return known
         other = getattr(known, "__file__", "a built-in module")
         raise Refusal("contract", f"{path} cannot be imported as {name!r}: that is {other} already. Rename the file.")
-    for folder in reversed(search_path):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
+    _put_first(search_path)
     importlib.invalidate_caches()
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -116,7 +180,10 @@ def import_file(name: str, path: str, search_path: list[str]) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        if definitions:
+            exec(compile(entry_script.definitions(path), path, "exec"), module.__dict__)
+        else:
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise user_error(f"{path} cannot be imported", error) from error

@@ -5,6 +5,7 @@ A recipe is the JSON of the control plane's `InputRecipe`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from .tensors import allocate, fill
 
 POINTS = 129
 _MAXIMUM_SAMPLE = 1 << 16
+_MAXIMUM_PART = 1 << 22
 _MASK_VALUES = 2
 _EMPTY: dict[str, Any] = {
     "kind": "",
@@ -22,6 +24,7 @@ _EMPTY: dict[str, Any] = {
     "low": 0,
     "high": 0,
     "sorted_last": False,
+    "distinct_last": False,
     "true_share": 0.0,
 }
 _FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -63,19 +66,53 @@ def draw(
     recipe = spec["recipe"]
     if recipe["kind"] == "constant":
         return fill(tensor, blobs.read(blob_root, spec["sample"])) if spec.get("sample") else tensor
-    base = _writable(tensor)
+    for part in _parts(_writable(tensor)):
+        _draw_part(part, recipe, generator, scale, shift)
+    return tensor
+
+
+def _parts(base: torch.Tensor) -> Iterator[torch.Tensor]:
+    """A tensor in pieces, each with the whole last axis, so that drawing needs little memory beside it."""
+    if base.numel() <= _MAXIMUM_PART or base.ndim == 0 or (base.ndim == 1 and not base.is_floating_point()):
+        yield base
+        return
+    axis = next((axis for axis, size in enumerate(base.shape[:-1]) if size > 1), base.ndim - 1)
+    if axis == base.ndim - 1 and not base.is_floating_point():
+        yield base
+        return
+    for piece in base.split(max(1, _MAXIMUM_PART * base.shape[axis] // base.numel()), dim=axis):
+        yield from _parts(piece)
+
+
+def _draw_part(
+    base: torch.Tensor, recipe: dict[str, Any], generator: torch.Generator, scale: float, shift: float
+) -> None:
     if recipe["kind"] == "bool":
         base.copy_(torch.rand(base.shape, generator=generator) < recipe["true_share"])
     elif recipe["kind"] == "integers":
-        values = torch.randint(recipe["low"], recipe["high"] + 1, base.shape, generator=generator)
-        base.copy_(values.sort(dim=-1).values if recipe["sorted_last"] and base.ndim else values)
+        span = recipe["high"] - recipe["low"] + 1
+        if recipe.get("distinct_last") and base.ndim and span >= base.shape[-1]:
+            values = _draw_distinct(recipe, base.shape, generator)
+        else:
+            values = torch.randint(recipe["low"], recipe["high"] + 1, base.shape, generator=generator)
+        if recipe["sorted_last"] and base.ndim:
+            values = values.sort(dim=-1).values
+            # Offsets begin at 0 and end at a length: the ends are kept.
+            values[..., 0], values[..., -1] = recipe["low"], recipe["high"]
+        base.copy_(values)
     elif base.dtype.is_complex:
         parts = _draw_values(recipe, (*base.shape, 2), generator, torch.float32)
         base.copy_(torch.view_as_complex(parts.mul_(scale).add_(shift)))
     else:
         wide = torch.float64 if base.dtype is torch.float64 else torch.float32
         base.copy_(_draw_values(recipe, tuple(base.shape), generator, wide).mul_(scale).add_(shift))
-    return tensor
+
+
+def _draw_distinct(recipe: dict[str, Any], shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+    """Rows of integers of the range, each at most once in a row."""
+    size = recipe["high"] - recipe["low"] + 1
+    rows = torch.rand((*shape[:-1], size), generator=generator)
+    return rows.argsort(dim=-1)[..., : shape[-1]] + recipe["low"]
 
 
 def _draw_values(
@@ -120,8 +157,17 @@ def _describe_integers(flat: torch.Tensor) -> dict[str, Any]:
     if flat.numel() == 1:
         return {"kind": "constant"}
     low, high = int(flat.min()), int(flat.max())
+    last = flat.sort(dim=-1).values.diff(dim=-1) if flat.ndim and flat.shape[-1] > 1 else None
+    # A few tokens that happen to differ are no permutation: nearly the whole range must be there.
+    is_distinct = last is not None and bool((last > 0).all()) and high - low + 1 <= 2 * flat.shape[-1]
     rises = flat.ndim > 0 and flat.shape[-1] > 1 and bool((flat[..., 1:] >= flat[..., :-1]).all())
-    return {"kind": "integers", "low": low, "high": high, "sorted_last": rises and high > low}
+    return {
+        "kind": "integers",
+        "low": low,
+        "high": high,
+        "sorted_last": rises and high > low,
+        "distinct_last": is_distinct,
+    }
 
 
 def _describe_values(dtype: torch.dtype, flat: torch.Tensor) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Eager itself, rebuilt in another process: the operator that a card stands for, called on flat tensors.
 
-A reference is `{"kind": "function", "module", "qualname"}` or `{"kind": "module", "pickle"}`, both with
-`"imports"` (user files to import first, `{"name", "path"}`), `"sys_path"` and `"flags"` (see `flags.py`). A
+A reference is `{"kind": "function", "module", "qualname"}`, `{"kind": "module", "pickle"}` or `{"kind": "torch"}`,
+each with `"imports"` (user files to import first, see `import_code`), `"sys_path"` and `"flags"` (see `flags.py`). A
 variant's `call` is `{"args": [tree], "kwargs": {name: tree}, "parameters": {name: index}}`, its indices into
-`Variant.tensors`; where instances of a class differ, `"module"` is the digest of that variant's own pickle.
+`Variant.tensors`; where instances of a class differ, `"module"` is the digest of that variant's own pickle; a torch
+operator has many spellings, and `"function"` is `module:qualname` of the one that this variant was called by.
+`"autocast"` is the dtype of automatic mixed precision around the captured call, which did not change its result.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import functools
 import importlib
 import io
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -57,10 +59,30 @@ class _Unpickler(pickle.Unpickler):
         return self._made[pid]
 
 
-def dump_module(module: torch.nn.Module) -> bytes:
-    """The state of a module without its parameters and buffers. Raises what pickling the user's objects raises."""
+class _EqualPickler(_Pickler):
+    """Writes modules that differ in nothing but the attributes `left_out` alike."""
+
+    def __init__(self, file: io.BytesIO, module: torch.nn.Module, left_out: Collection[str]) -> None:
+        super().__init__(file, module)
+        self._left_out = left_out
+
+    def reducer_override(self, obj: Any) -> Any:
+        if not isinstance(obj, torch.nn.Module) or not any(name in vars(obj) for name in self._left_out):
+            return NotImplemented
+        make, arguments, state, *rest = obj.__reduce_ex__(4)
+        if not isinstance(state, dict):
+            return NotImplemented
+        return make, arguments, {name: 0 if name in self._left_out else state[name] for name in state}, *rest
+
+
+def dump_module(module: torch.nn.Module, *, left_out: Collection[str] = ()) -> bytes:
+    """The state of a module without its parameters and buffers. Raises what pickling the user's objects raises.
+
+    With `left_out`, attributes by these names are written as 0: for comparison, not for loading.
+    """
     file = io.BytesIO()
-    _Pickler(file, module).dump(module)
+    pickler = _EqualPickler(file, module, left_out) if left_out else _Pickler(file, module)
+    pickler.dump(module)
     return file.getvalue()
 
 
@@ -70,10 +92,13 @@ def load_module(data: bytes) -> torch.nn.Module:
 
 
 def import_code(reference: dict[str, Any]) -> None:
-    """Import what the reference needs, without running an operator of it: for a parent that forks evaluators."""
+    """Import what the reference needs, without running an operator of it: for a parent that forks evaluators.
+
+    `imports` are `{"name", "path"}`; of a script, `"definitions": true`, what it does is left out.
+    """
     search_path = reference.get("sys_path", [])
     for item in reference.get("imports", []):
-        import_file(item["name"], item["path"], search_path)
+        import_file(item["name"], item["path"], search_path, definitions=item.get("definitions", False))
     if "module" in reference:
         importlib.import_module(reference["module"])
 
@@ -84,20 +109,15 @@ class Reference:
     def __init__(self, reference: dict[str, Any], blob_root: str) -> None:
         self._reference = reference
         self._blob_root = blob_root
-        self._function: Callable[..., Any] | None = None
+        self._functions: dict[str, Callable[..., Any]] = {}
         self._modules: dict[str, torch.nn.Module] = {}
-        if reference["kind"] == "function":
-            target: Any = importlib.import_module(reference["module"])
-            for part in reference["qualname"].split("."):
-                target = getattr(target, part)
-            self._function = target
 
     def bind(self, tensors: Sequence[torch.Tensor], call: dict[str, Any]) -> Callable[[], Any]:
         """Eager with its arguments in place: calling it costs what the original call costs, and no more.
 
         `tensors` are in the order of `Variant.tensors`. For a module, the next `bind` replaces the parameters.
         """
-        target = self._function or self._module(call)
+        target = self._module(call) if self._reference["kind"] == "module" else self._function(call)
         if isinstance(target, torch.nn.Module):
             place(target, {name: tensors[index] for name, index in call["parameters"].items()})
         args = [decode(tree, tensors) for tree in call["args"]]
@@ -108,6 +128,24 @@ class Reference:
         """The result of eager on these tensors, under `no_grad`."""
         with torch.no_grad():
             return self.bind(tensors, call)()
+
+    def adopt(self, digest: str, pickle: bytes) -> None:
+        """Take a module's pickle from memory, under a digest that a `call` may then name."""
+        self._modules[digest] = load_module(pickle)
+
+    def forget(self, digest: str) -> None:
+        """Let go of an adopted module."""
+        self._modules.pop(digest, None)
+
+    def _function(self, call: dict[str, Any]) -> Callable[..., Any]:
+        path = call.get("function") or f"{self._reference['module']}:{self._reference['qualname']}"
+        if path not in self._functions:
+            module, _, qualname = path.partition(":")
+            target: Any = importlib.import_module(module)
+            for part in qualname.split("."):
+                target = getattr(target, part)
+            self._functions[path] = target
+        return self._functions[path]
 
     def _module(self, call: dict[str, Any]) -> torch.nn.Module:
         digest = call.get("module") or self._reference["pickle"]

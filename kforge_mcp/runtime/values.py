@@ -58,6 +58,10 @@ def encode(value: Any, tensors: list[torch.Tensor]) -> Tree:
 def _encode_tensor(value: torch.Tensor, tensors: list[torch.Tensor]) -> Tree:
     if type(value) not in (torch.Tensor, torch.nn.Parameter):
         raise Unencodable(f"a tensor subclass {type(value).__module__}.{type(value).__qualname__}")
+    if torch._C._functorch.is_functorch_wrapped_tensor(value):
+        raise Unencodable("a tensor inside a torch.func transform")
+    if value.is_meta:
+        raise Unencodable("a tensor without values (on the meta device)")
     if value.layout is not torch.strided or value.dtype not in NAMES:
         raise Unencodable(f"a tensor of layout {value.layout} and dtype {value.dtype}")
     for index, known in enumerate(tensors):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kforge_mcp.capture.cards import reason_text
+from kforge_mcp.capture.cards import build_cards, reason_text
 from kforge_mcp.capture.ceilings import known_or_measured, matrix_dtype, raised, speed_of_light_us
 from kforge_mcp.capture.listing import card_row, sort_cards
+from kforge_mcp.capture.times import merge_times
 from kforge_mcp.errors import UsageError
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Ceilings, DeviceInfo, Interpreter
@@ -67,6 +68,64 @@ def test_reasons_come_most_frequent_first():
     assert reason_text({"draws random numbers": 1, "keeps state": 3}, False) == "keeps state; draws random numbers"
     assert reason_text({"keeps state": 3}, True) == "3 of its calls are left to eager: keeps state"
     assert reason_text({"a": 1, "b": 2, "c": 3}, False) == "c; b; and 1 more reasons"
+
+
+def _draft(label: str, parts: list[tuple[str, int, int]]) -> dict:
+    """A card as the sampling pass says it; `parts` are `(variant key, unique bytes, operations)`."""
+    level, _, name = label.partition(" ")
+    tensor = {"dtype": "fp32", "shape": [4], "stride": [1]}
+    variants = [
+        {
+            "key": key,
+            "tensors": [tensor],
+            "arguments": [],
+            "outputs": [tensor],
+            "call": {},
+            "unique_bytes": moved,
+            "flops": flops,
+        }
+        for key, moved, flops in parts
+    ]
+    names = {"label": label, "level": level, "name": name, "qualified_name": name, "parents": [], "children": []}
+    texts = {"reference": {}, "reference_source": "", "source_location": "", "patch_sites": []}
+    return {**names, **texts, "refused": {}, "variants": variants}
+
+
+def test_gain_ceilings_follow_amdahl_from_measured_limits():
+    """A run of 1000 us: an operator of 2 x 300 us that needs 30 us for its bytes, one of 100 us that needs 100 us for
+    its operations, one of 1 us; all in one module, of which 150 us are its own."""
+    labels = ["module m:All", "torch torch:slow", "torch torch:bound", "torch torch:tiny"]
+    calls = [[0, -1], [1, 0], [1, 0], [2, 0], [3, 0]]
+    durations = [[851.0, 300.0, 300.0, 100.0, 1.0]]
+    timing = {
+        "labels": labels,
+        "calls": calls,
+        "durations": durations,
+        "observed_us": [1000.0],
+        "plain_us": [1000.0],
+    }
+    keyed = [[labels[label], "k" if label else "", parent] for label, parent in calls]
+    times = merge_times(timing, keyed)
+    drafts = [
+        _draft(labels[0], []),
+        _draft(labels[1], [("k", 3_000_000 // 10, 0)]),
+        _draft(labels[2], [("k", 0, 5_000_000)]),
+        _draft(labels[3], [("k", 100, 0)]),
+    ]
+    flat = Ceilings(bandwidth_gbs={1 << 26: 10.0}, gflops={"fp32": 50.0})
+    cards = {card.name: card for card in build_cards("proj_1", {"cards": drafts}, times, flat)}
+    slow = cards["torch:slow"]
+    assert slow.variants[0].speed_of_light_us == pytest.approx(30.0)
+    assert (slow.share, slow.own_share, slow.calls, slow.eager_us) == pytest.approx((0.6, 0.6, 2, 600.0))
+    assert slow.gain_ceiling == pytest.approx(1 / (1 - 0.6 * 0.9))
+    assert cards["torch:bound"].gain_ceiling == pytest.approx(1.0)
+    assert not cards["torch:bound"].worth_it
+    assert not cards["torch:tiny"].worth_it
+    whole = cards["m:All"]
+    assert (whole.share, whole.own_share, whole.gain_ceiling, whole.eligible) == (0.851, 0.851, 1.0, False)
+    assert times.idle_share == pytest.approx(1 - 0.701)
+    order = [card.name for card in sort_cards(list(cards.values()))]
+    assert order == ["torch:slow", "torch:tiny", "torch:bound", "m:All"]
 
 
 def test_cards_sort_by_what_is_asked():

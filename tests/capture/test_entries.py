@@ -25,13 +25,15 @@ def test_an_absolute_path_needs_no_base(tmp_path):
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ("model.py", "names no function"),
-        ("", "names no function"),
-        (":build", "names no function"),
+        ("model.py --batch 4", "there is no such file. Looked for /nowhere/model.py"),
+        ("", "names neither a function"),
+        (":build", "names neither a function"),
         ("model.py:", "no function's name"),
         ("model.py:build()", "no function's name"),
         ("model.txt:build", "names no Python file"),
-        ("torchvision:resnet50", "names no Python file"),
+        ("torchvision:", "names no model of torchvision"),
+        ("-m", "names no module"),
+        ("infer.py --name 'x", "cannot be split into words"),
         ("absent.py:build", "there is no such file. Looked for /nowhere/absent.py"),
     ],
 )
@@ -39,3 +41,31 @@ def test_what_is_wrong_with_an_entry_is_said(entry, said):
     with pytest.raises(UsageError) as caught:
         resolve_entry(entry, ["/nowhere"])
     assert said in str(caught.value)
+
+
+def test_a_script_keeps_its_arguments_as_a_shell_splits_them(tmp_path):
+    (tmp_path / "my infer.py").touch()
+    entry = resolve_entry("'my infer.py' --text 'two words' -n 4", [str(tmp_path)])
+    assert (entry.kind, entry.name, entry.path) == ("script", "my infer", (tmp_path / "my infer.py").resolve())
+    assert entry.text == f"'{entry.path}' --text 'two words' -n 4"
+
+
+def test_a_file_with_spaces_in_its_path_needs_no_quotes_before_a_function(tmp_path):
+    (tmp_path / "my model.py").touch()
+    assert resolve_entry("my model.py:build", [str(tmp_path)]).function == "build"
+    (tmp_path / "infer.py").touch()
+    assert resolve_entry("infer.py --like other.py:build", [str(tmp_path)]).kind == "script"
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "name"),
+    [
+        ("torchvision:resnet50", "library", "resnet50"),
+        ("transformers:LlamaModel num_hidden_layers=2", "library", "LlamaModel"),
+        ("transformers:org/small", "library", "small"),
+        ("-m package.module --fast", "module", "package.module"),
+    ],
+)
+def test_entries_without_a_file_are_passed_on(entry, kind, name):
+    found = resolve_entry(entry, [])
+    assert (found.kind, found.name, found.text, found.path) == (kind, name, entry, None)

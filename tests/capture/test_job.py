@@ -114,7 +114,7 @@ def test_an_unmodified_llama_becomes_cards(run, workspace, tmp_path, model_pytho
 
     rotary = cards["apply_rotary_pos_emb"]
     assert (rotary.level, rotary.eligible, rotary.calls) == ("function", True, 2)
-    assert rotary.children == ["rotate_half"]
+    assert rotary.children == ["rotate_half", "torch.add", "torch.mul", "torch.unsqueeze"]
     assert rotary.patch_sites == ["transformers.models.llama.modeling_llama:apply_rotary_pos_emb"]
     assert "def rotate_half" in rotary.reference_source
     (variant,) = rotary.variants
@@ -127,7 +127,12 @@ def test_an_unmodified_llama_becomes_cards(run, workspace, tmp_path, model_pytho
     assert not root.eligible
     assert root.reason == "is the whole model; see its parts"
     assert root.gain_ceiling == 1.0
-    assert all(0 <= card.share <= 1 for card in cards.values())
+    assert all(0 <= card.own_share <= card.share <= 1 for card in cards.values())
+    for level in ("torch", "function", "module"):
+        assert sum(card.own_share for card in cards.values() if card.level == level) <= 1 + 1e-9
+    linear = cards["torch.nn.functional.linear"]
+    assert (linear.level, linear.eligible, linear.calls) == ("torch", True, 15)
+    assert {"Linear", "LlamaForCausalLM"} >= set(linear.parents)
     assert all(card.gain_ceiling >= 1 for card in cards.values())
     for card in cards.values():
         for variant in card.variants:
@@ -136,6 +141,7 @@ def test_an_unmodified_llama_becomes_cards(run, workspace, tmp_path, model_pytho
     with workspace.reading() as session:
         project = project_store.get(session, result["project_id"])
     assert project.workload_us > 0
+    assert 0 < project.idle_share < 1
     assert project.workload_calls == 1
     assert project.device.threads >= 1
     assert project.backend_flags["float32_matmul_precision"] == "highest"
@@ -164,6 +170,35 @@ def test_what_goes_wrong_is_named_and_nothing_is_stored(run, workspace, function
         assert project_store.all(session) == []
 
 
+SCRIPT = """
+import argparse
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x) * 2
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int)
+    rows = parser.parse_args().rows
+    print("rows:", rows)
+    Net()(torch.randn(rows, 4))
+"""
+
+
+def test_a_script_becomes_a_project_with_its_output_as_log(run, workspace, tmp_path):
+    result = run(SCRIPT, "", entry="workload.py --rows 3")
+    with workspace.reading() as session:
+        project = project_store.get(session, result["project_id"])
+    assert project.name == "workload"
+    assert project.entry_path == str((tmp_path / "workload.py").resolve())
+    assert project.resolved_entry == f"{project.entry_path} --rows 3"
+    assert "rows: 3" in workspace.blobs.get(project.log).decode()
+    (variant,) = _cards(workspace, project.project_id)["torch.nn.functional.tanh"].variants
+    assert variant.tensors[0].shape == [3, 4]
+
+
 def test_a_syntax_error_shows_the_users_line(run):
     with pytest.raises(UsageError, match=r"SyntaxError(.|\n)*def build\(:"):
         run("def build(:\n", "build")
@@ -172,5 +207,5 @@ def test_a_syntax_error_shows_the_users_line(run):
 def test_one_workload_can_be_captured_twice(run, workspace):
     first, second = run(SMALL, "good"), run(SMALL, "good")
     assert first["project_id"] != second["project_id"]
-    assert list(_cards(workspace, first["project_id"])) == ["LayerNorm"]
+    assert list(_cards(workspace, first["project_id"])) == ["LayerNorm", "torch.nn.functional.layer_norm"]
     assert Path(second["entry_path"]).name == "workload.py"

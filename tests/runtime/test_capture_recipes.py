@@ -61,6 +61,13 @@ def test_positions_stay_sorted():
     assert drawn.shape == (1, 512)
 
 
+def test_offsets_keep_their_first_and_last_value():
+    offsets = torch.arange(0, 4096, 4)
+    drawn = _redraw(offsets)
+    assert (drawn[0], drawn[-1]) == (offsets[0], offsets[-1])
+    assert not drawn.equal(offsets)
+
+
 @pytest.mark.parametrize(
     "mask",
     [
@@ -117,3 +124,32 @@ def test_layout_is_kept_whatever_the_strides(sizes, steps, offset):
     if captured.numel():
         assert drawn.data_ptr() % 64 == captured.data_ptr() % 64
         assert torch.isfinite(drawn).all()
+
+
+def test_permutations_stay_permutations():
+    drawn = _redraw(torch.stack([torch.randperm(50), torch.randperm(50)]))
+    assert torch.equal(drawn.sort(dim=-1).values, torch.arange(50).expand(2, 50))
+    assert not torch.equal(drawn[0], drawn[1])
+    assert torch.equal(_redraw(torch.arange(3, 40)), torch.arange(3, 40))
+
+
+def test_more_values_than_a_range_has_are_drawn_with_repetition():
+    spec = {**specification(torch.arange(100)), "recipe": describe(torch.arange(50)), "sample": ""}
+    drawn = draw(spec, torch.Generator().manual_seed(0))
+    assert drawn.min() == 0
+    assert drawn.max() == 49
+
+
+def test_a_few_tokens_that_differ_are_no_permutation():
+    assert not describe(torch.tensor([5, 900, 77, 3]))["distinct_last"]
+
+
+def test_large_tensors_are_drawn_in_parts(monkeypatch):
+    """Every element is written, in every layout, and repeated ones once."""
+    monkeypatch.setattr("kforge_mcp.runtime.recipes._MAXIMUM_PART", 16)
+    for tensor in (torch.rand(5, 7, 9) + 1, (torch.rand(300) + 1), (torch.rand(9, 40) + 1).t(), torch.rand(1, 90) + 1):
+        drawn = _redraw(tensor)
+        assert drawn.min() >= 1
+        assert drawn.max() <= 2 + 1e-6
+        assert drawn.unique().numel() > tensor.numel() // 2
+    assert torch.equal(_redraw(torch.arange(100)), torch.arange(100))

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
-import json
-import sys
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,54 +14,8 @@ from kforge_mcp.runtime.reference import load_reference
 from kforge_mcp.runtime.tensors import from_bytes
 from kforge_mcp.runtime.values import flatten
 
-_spec = importlib.util.spec_from_file_location("capture_models", Path(__file__).with_name("capture_models.py"))
-assert _spec is not None
-assert _spec.loader is not None
-_models = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_models)
-_number = itertools.count()
 
-
-class Captured(SimpleNamespace):
-    """What the sampling pass said of one constructed model."""
-
-    answer: dict[str, Any]
-    module: ModuleType
-    root: str
-
-    def card(self, name: str) -> dict[str, Any]:
-        return next(card for card in self.answer["cards"] if card["name"] == name)
-
-    def names(self) -> list[str]:
-        return [card["name"] for card in self.answer["cards"]]
-
-    def reason(self, name: str) -> str:
-        return "; ".join(self.card(name)["refused"])
-
-
-@pytest.fixture
-def sample(tmp_path):
-    """Capture the model that an expression over the file's names builds."""
-
-    def run(expression: str, *, extra: str = "", max_bytes: int = 1 << 30) -> Captured:
-        name = f"constructed_{next(_number)}"
-        path = tmp_path / f"{name}.py"
-        path.write_text(f"{_models.TEXT}\n{extra}\ndef build():\n    return {expression}\n")
-        payload = {
-            "pass": "sampling",
-            "entry": f"{path}:build",
-            "project_dir": str(tmp_path),
-            "target": "auto",
-            "blob_root": str(tmp_path / "blobs"),
-            "max_bytes": max_bytes,
-        }
-        answer = json.loads(json.dumps(capture(payload, lambda event: None), allow_nan=False))
-        return Captured(answer=answer, module=sys.modules[name], root=str(tmp_path / "blobs"))
-
-    return run
-
-
-def _tensors(captured: Captured, variant: dict[str, Any]) -> list[torch.Tensor]:
+def _tensors(captured: Any, variant: dict[str, Any]) -> list[torch.Tensor]:
     return [from_bytes(spec, blobs.read(captured.root, spec["sample"])) for spec in variant["tensors"]]
 
 
@@ -135,7 +83,7 @@ def test_a_function_becomes_a_card_with_defaults_keywords_and_absent_tensors(sam
     assert [item["path"] for item in variant["arguments"]] == ["args[0]", "args[1]", "default.power", "kwargs.bias"]
     assert card["patch_sites"] == [f"{captured.module.__name__}:scale_rows"]
     assert "def helper(x)" in card["reference_source"]
-    assert card["children"] == [captured.card("helper")["label"]]
+    assert card["children"] == [captured.card("helper")["label"], "torch torch:mul", "torch torch:pow"]
     # The second tensor is a view of the first: candidates see one storage.
     assert variant["tensors"][0]["storage_id"] == variant["tensors"][1]["storage_id"]
 
@@ -253,6 +201,13 @@ class Tied(nn.Module):
     assert [item["name"] for item in variant["arguments"]] == ["x", "a_weight", "a_bias", "b_bias"]
 
 
+def test_an_infinite_constant_is_said_by_name(sample):
+    captured = sample("model(lambda self, x: takes_infinity(x, float('inf')))")
+    (variant,) = captured.card("takes_infinity")["variants"]
+    assert ("limit", "constant", "inf") in _arguments(variant)
+    assert variant["call"]["args"][1] == {"f": "inf"}
+
+
 @pytest.mark.parametrize(
     ("body", "name", "said"),
     [
@@ -263,7 +218,6 @@ class Tied(nn.Module):
         ("lambda self, x: gives_selection(x)", "gives_selection", "depends on values"),
         ("lambda self, x: branches(x)", "branches", "depends on values"),
         ("lambda self, x: takes_object(x, self.config)", "takes_object", "Settings as args[1]"),
-        ("lambda self, x: takes_infinity(x, float('inf'))", "takes_infinity", "no constant in C"),
     ],
 )
 def test_functions_that_are_not_pure_say_why(sample, body, name, said):
@@ -346,7 +300,7 @@ def body(self, x):
         return helper(x)
 """
     captured = sample("model(body)", extra=extra)
-    assert captured.names() == ["Body", "helper"]
+    assert captured.names() == ["Body", "helper", "torch.add"]
 
 
 def test_the_whole_model_is_left_to_its_parts(sample):
@@ -373,8 +327,11 @@ def test_calls_carry_the_tree_between_cards(sample):
     assert captured.card("Body")["children"] == sorted(
         [captured.card("Sequential")["label"], captured.card("helper")["label"]]
     )
-    parents = [parent for _, _, parent in captured.answer["calls"]]
-    assert parents == [-1, 0, 1, 1, 0]
+    calls = captured.answer["calls"]
+    outer = [index for index, call in enumerate(calls) if not call[0].startswith("torch ")]
+    assert [calls[index][0].rpartition(":")[2] for index in outer] == ["Body", "Sequential", "Norm", "Double", "helper"]
+    assert [calls[index][2] for index in outer] == [-1, 0, 1, 1, 0]
+    assert [label for label, _, parent in calls if parent == outer[3]] == ["torch torch:mul"]
 
 
 def test_matrix_products_are_counted_and_gathers_read_what_they_give(sample):
@@ -399,11 +356,11 @@ def test_beyond_the_budget_recipes_stand_in_for_samples(sample):
 
 def test_indices_that_fresh_values_would_break_keep_their_captured_values(sample):
     extra = """
-def bags(x, offsets):
-    return torch.nn.functional.embedding_bag(torch.arange(4), x[0], offsets)
+def segments(x, lengths):
+    return torch.segment_reduce(x[0], "sum", lengths=lengths)
 """
-    captured = sample("model(lambda self, x: bags(x, torch.tensor([0, 1, 3])))", extra=extra)
-    (variant,) = captured.card("bags")["variants"]
+    captured = sample("model(lambda self, x: segments(x, torch.tensor([2, 0, 1, 1])))", extra=extra)
+    (variant,) = captured.card("segments")["variants"]
     assert variant["tensors"][1]["recipe"]["kind"] == "constant"
 
 
@@ -419,3 +376,15 @@ def test_a_cuda_target_without_a_gpu_says_what_is_missing(sample, tmp_path):
     payload = {"pass": "timing", "entry": "x.py:build", "project_dir": str(tmp_path), "target": "cuda"}
     with pytest.raises(Exception, match=r"target_unavailable.*CUDA"):
         capture(payload, lambda event: None)
+
+
+def test_under_autocast_only_what_it_does_not_change_is_eligible(sample):
+    extra = """
+def body(self, x):
+    with torch.autocast("cpu", torch.bfloat16):
+        return self.a(helper(x))
+"""
+    captured = sample("model(body, a=nn.Linear(8, 8))", extra=extra)
+    (variant,) = captured.card("helper")["variants"]
+    assert variant["call"]["autocast"] == "bf16"
+    assert captured.reason("Linear") == "runs under autocast, which changes its result"

@@ -38,8 +38,9 @@ def test_a_workload_is_timed_plainly_and_call_by_call():
     before = torch.nn.Module.__call__
     workload = Workload(model, [((torch.ones(2, 8),), {})], None, None, [])  # type: ignore[arg-type]
     timed = time_workload(workload, budget_s=0.0)
-    assert [label.split(":")[1] for label in timed["labels"]] == ["Sequential", "Linear", "ReLU"]
-    assert timed["calls"] == [[0, -1], [1, 0], [2, 0]]
+    names = [label.split(":")[1] for label in timed["labels"]]
+    assert names == ["Sequential", "Linear", "linear", "ReLU", "relu"]
+    assert timed["calls"] == [[0, -1], [1, 0], [2, 1], [3, 0], [4, 3]]
     assert len(timed["plain_us"]) == len(timed["observed_us"]) == len(timed["durations"]) == 3
     assert all(run[0] >= run[1] for run in timed["durations"])
     assert torch.nn.Module.__call__ is before

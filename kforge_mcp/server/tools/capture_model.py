@@ -57,7 +57,9 @@ async def capture_model(
         str,
         Field(
             description="'file.py:function', where the function returns (model, args), (model, args, kwargs) or a list "
-            "of such calls. Absolute, or relative to the project folder."
+            "of such calls; a script with its arguments, 'infer.py --batch 4' or '-m package.module'; "
+            "'torchvision:resnet50'; or 'transformers:LlamaForCausalLM num_hidden_layers=2' (random weights; key=value "
+            "into its config). Paths absolute, or relative to the project folder."
         ),
     ],
     name: Annotated[str, Field(max_length=100, description="Name of the project; empty: the entry's")] = "",
