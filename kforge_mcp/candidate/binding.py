@@ -3,52 +3,19 @@
 from __future__ import annotations
 
 import ast
-import math
-from typing import Literal
 
+from kforge_mcp.candidate.bound import BoundArgument, BoundWorkspace, ScalarType
 from kforge_mcp.candidate.declaration import Config, Plan
 from kforge_mcp.candidate.expressions import Expression, ExpressionError, TensorValue, Value, evaluate, kind
 from kforge_mcp.candidate.metadata import source_lines
 from kforge_mcp.candidate.rejection import Rejected, located
 from kforge_mcp.candidate.scope import output_names, variant_scope
-from kforge_mcp.records.base import Record
 from kforge_mcp.records.result import Diagnostic
-from kforge_mcp.records.tensor import ITEMSIZE, DType
 from kforge_mcp.records.variant import Variant
 
-ScalarType = Literal["", "int64", "int32", "float", "double", "bool"]
+__all__ = ["BoundArgument", "BoundWorkspace", "ScalarType", "bind", "bind_workspaces", "claimed", "rejection"]
 
 _CPU_DTYPES = frozenset({"fp64", "fp32", "fp16", "bf16", "int64", "int32", "int16", "int8", "uint8", "bool"})
-
-
-class BoundArgument(Record):
-    """One argument of the compiled function, in the order of its parameters.
-
-    `tensor`: `index` into `Variant.tensors`; `output`: into `Variant.outputs`; `workspace`: into what
-    `bind_workspaces` returns; all three are passed as a pointer. `null` is a null pointer. `scalar` is `value`
-    passed by value as `scalar_type`.
-    """
-
-    kind: Literal["tensor", "output", "workspace", "null", "scalar"]
-    index: int = 0
-    name: str = ""
-    """The canonical name behind a pointer, `tensors[0]` for an element of a list; empty for a size."""
-    scalar_type: ScalarType = ""
-    value: int | float | bool | None = None
-
-
-class BoundWorkspace(Record):
-    """Scratch memory of one variant, contiguous; `init` says whether it is zeroed before every call."""
-
-    name: str
-    dtype: DType
-    shape: list[int]
-    init: Literal["none", "zero"]
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes to allocate."""
-        return math.prod(self.shape) * ITEMSIZE[self.dtype]
 
 
 def bind(plan: Plan, variant: Variant, config: Config) -> list[BoundArgument] | Rejected:
