@@ -1,6 +1,6 @@
 """What each allow-listed operator returns for its arguments: dtypes and shapes, without torch.
 
-The rules are those of torch's meta device; `tests/runtime` holds them against it.
+The rules are those of torch's meta device, against which tests hold them.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def bind_tensor_map(
         message = f"a tensor map has {least} to {_MAX_RANK} dimensions, not {rank}"
         raise refuse(plan.shape, 0, message + ("" if plan.shape else "; give it another `shape`"))
     step_bytes = 16 if plan.interleave != "32B" else 32
-    for axis, (length, step) in enumerate(zip(shape, stride, strict=True)):
+    for axis, (length, step) in reversed(list(enumerate(zip(shape, stride, strict=True)))):
         if not 1 <= length <= _MAX_SIZE:
             raise refuse(plan.shape, axis, f"dimension {axis} has {length} elements; 1 to 2**32 can be mapped")
         offset = step * value.itemsize
