@@ -98,11 +98,11 @@ def _group(plan: Plan, card: OperatorCard, variant: Variant, config: Config) -> 
     if plan.target == "cpu":
         bound = bind(plan, variant, config)
         assert not isinstance(bound, Rejected), bound.message
-        return Group((variant,), dtypes, scalars, _parameters(plan, card, plan.args, bound, dtypes))
+        return Group((variant,), dtypes, scalars, _parameters(plan, card, variant, plan.args, bound, dtypes))
     program = bind_steps(plan, variant, config, ends_only=True)
     assert not isinstance(program, Rejected), program.message
     dtypes |= {one.name: one.dtype for one in program.intermediates}
-    return Group((variant,), dtypes, scalars, (), launches=_launches(plan, card, program, dtypes))
+    return Group((variant,), dtypes, scalars, (), launches=_launches(plan, card, variant, program, dtypes))
 
 
 def launch_declarations(plan: Plan, card: OperatorCard, group: Group, config: Config) -> list[LaunchDeclaration]:
@@ -118,7 +118,7 @@ def launch_declarations(plan: Plan, card: OperatorCard, group: Group, config: Co
 
 
 def _launches(
-    plan: Plan, card: OperatorCard, program: BoundProgram, dtypes: dict[str, str]
+    plan: Plan, card: OperatorCard, variant: Variant, program: BoundProgram, dtypes: dict[str, str]
 ) -> tuple[LaunchDeclaration, ...]:
     found: dict[int, LaunchDeclaration] = {}
     for bound in program.steps:
@@ -129,7 +129,7 @@ def _launches(
         found[bound.step] = LaunchDeclaration(
             step=bound.step,
             kernel=bound.kernel_name_expression,
-            parameters=_parameters(plan, card, step.args, bound.arguments, dtypes),
+            parameters=_parameters(plan, card, variant, step.args, bound.arguments, dtypes),
             line=step.args[0].line if step.args else 0,
             column=step.args[0].column if step.args else 0,
         )
@@ -183,6 +183,7 @@ def scalar_types(variant: Variant) -> dict[str, ScalarType]:
 def _parameters(
     plan: Plan,
     card: OperatorCard,
+    variant: Variant,
     expressions: Sequence[Expression],
     bound: Iterable[BoundArgument],
     dtypes: dict[str, str],
@@ -198,8 +199,10 @@ def _parameters(
         elif argument.kind == "tensor_map":
             found.append(Parameter(TENSOR_MAP_TYPE, name, TENSOR_MAP_BYTES))
         else:
-            base = argument.name.partition("[")[0]
-            element = tensor_type(spaces[base] if argument.kind == "workspace" else dtypes.get(base, ""), plan.target)
+            dtype = spaces[argument.name] if argument.kind == "workspace" else dtypes.get(argument.name, "")
+            if argument.kind == "tensor":
+                dtype = variant.tensors[argument.index].dtype
+            element = tensor_type(dtype, plan.target)
             written = argument.kind in ("output", "workspace", "intermediate") or (
                 plan.inplace and argument.name == card.mutates
             )

@@ -161,16 +161,15 @@ def _types(card: OperatorCard, target: Target) -> list[str]:
 
 
 def _helpers(card: OperatorCard, target: Target) -> list[str]:
-    if target == "cuda":
-        return [
-            "// inputs are pointers to const, outputs are not; size expressions are long long; tunables are constexpr",
-            "// one such kernel for each [[step]]: types and order of its parameters follow the step's `args`",
-        ]
+    integer = scalar_type_name("int64", target)
     lines = [
-        "// inputs are pointers to const, outputs are not; size expressions are int64_t; each tunable is a constexpr",
+        f"// inputs are pointers to const, outputs are not; size expressions are {integer}; each tunable is a constexpr",
         "// for each floating-point tensor x: x_acc is the type to compute in (float, or double for fp64),",
         "// x_load(x_t) gives an x_acc, x_store(x_acc) an x_t rounded to nearest",
     ]
+    if target == "cuda":
+        lines.insert(0, "// one such kernel for each [[step]]: its parameters follow the step's `args`")
+        return lines
     dtypes = {dtype for variant in card.variants for dtype in tensor_dtypes(card, variant).values()}
     if dtypes & HALF_TYPES:
         lines.append("// fp16_to_float, float_to_fp16, bf16_to_float, float_to_bf16 convert uint16_t bits")

@@ -91,6 +91,7 @@ def _json(value: Any) -> Any:
     return {"dtype": value.dtype, "shape": value.shape} if isinstance(value, TensorValue) else value
 
 
+Cases = dict[str, list[tuple[list[Any], Any]]]
 LAX = {"linear", "addmm", "convolution", "scaled_dot_product_attention", "sort"}
 """Operators of which the meta device accepts calls that a GPU refuses, such as a dimension out of range."""
 NAMES = [name.removeprefix("aten::") for name in OPERATORS]
@@ -103,7 +104,7 @@ def _request(name: str, case: list[Any]) -> tuple[str, list[Any], dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def cases(model_python: str) -> dict[str, list[tuple[list[Any], Any]]]:
+def cases(model_python: str) -> Cases:
     """Argument lists of every operator with what torch says of them, from one process."""
     drawn = {name: [draw(name, random.Random(f"{name} {seed}")) for seed in range(CASES)] for name in NAMES}
     requests = [_request(name, case) for name, some in drawn.items() for case in some]
@@ -134,6 +135,9 @@ def test_what_a_shape_rule_accepts_has_the_meta_device_s_result(
     assert CASES * 0.3 < accepted < CASES
 
 
+IMAGES = [tensor(1, 2, 5), tensor(2, 2, 3), None]
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "parameter", "part"),
     [
@@ -141,9 +145,10 @@ def test_what_a_shape_rule_accepts_has_the_meta_device_s_result(
         ("matmul", [tensor(2, 2, dtype="int64"), tensor(2, 2, dtype="int64")], "input", "on a GPU"),
         ("sort", [tensor(2, dtype="bool")], "input", "cannot be ordered"),
         ("topk", [tensor(), 1], "input", "at least one dimension"),
-        ("convolution", [tensor(1, 2, 5), tensor(2, 2, 3), None, (1,), (0,), (1,), False, (1,), 1], "output_padding", ""),
-        ("convolution", [tensor(1, 2, 5), tensor(2, 2, 3), None, (0,), (0,), (1,), False, (0,), 1], "stride", "at least 1"),
-        ("convolution", [tensor(1, 2, 5), tensor(2, 2, 3), None, (1, 1), (0,), (1,), False, (0,), 1], "stride", "1 integ"),
+        ("convolution", [*IMAGES, (1,), (0,), (1,), False, (1,), 1], "output_padding", "transposed convolutions"),
+        ("convolution", [*IMAGES, (0,), (0,), (1,), False, (0,), 1], "stride", "at least 1"),
+        ("convolution", [*IMAGES, (1, 1), (0,), (1,), False, (0,), 1], "stride", "1 integers are needed, not 2"),
+        ("convolution", [*IMAGES, (1,), (0,), (1,), False, (0,), 0], "groups", "0 groups"),
         ("scaled_dot_product_attention", [tensor(1, 2, 3, 4)] * 3 + [None, 0.1], "dropout_p", "random numbers"),
         ("scaled_dot_product_attention", [tensor(2, 3, 4)] * 3 + [tensor(3, 3), 0.0, True], "is_causal", "exclude"),
         ("embedding", [tensor(4, 4), tensor(2, dtype="int16")], "indices", "int64 or int32"),

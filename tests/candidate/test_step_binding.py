@@ -199,7 +199,7 @@ def test_kernel_instances_are_distinct_and_spelled_alike() -> None:
         (launch(grid='4", "3', more='cluster = ["4", "2"]'), 7, 21, "3 blocks in y"),
         (launch(more='repeat = "4097"'), 7, 14, "4097 launches and calls; at most 4096"),
         (launch('"step"'), 6, 13, "loop index of a launch with `repeat`"),
-        (launch('"m"') + '\n[tensor_maps]\nm = { tensor = "weight", box = ["64"] }\nn = {}', 9, 8, "`tensor` is missing"),
+        (launch() + '\n[tensor_maps]\nm = { tensor = "weight", box = ["64"] }\nn = {}', 9, 8, "`tensor` is missing"),
         (launch('"s"') + '\n[workspace]\ns = { dtype = "fp32", shape = ["2 ** 60"] }', 8, 36, "more than any GPU"),
         (launch(more="cooperative = 1"), 7, 18, "true or false, not an integer"),
         (launch(more='out = "h"'), 7, 4, "another kind of step"),
