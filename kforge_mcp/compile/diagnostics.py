@@ -74,9 +74,9 @@ def read_compiler_output(text: str, source: str, entry: str, signature: str, lim
         first = next((one for one in found if one.severity == "error" and one.line), None)
         place = {"line": first.line, "column": first.column, "source_line": first.source_line} if first else {}
         cause = Diagnostic(severity="error", message=exceeded, **place)
-        return Findings("limit_exceeded", _ordered([cause, *found]))
+        return Findings("limit_exceeded", ordered([cause, *found]))
     errors = any(one.severity == "error" for one in found)
-    return Findings(("contract_error" if contract else "syntax_error") if errors else None, _ordered(found))
+    return Findings(("contract_error" if contract else "syntax_error") if errors else None, ordered(found))
 
 
 def read_linker_output(text: str, source: str, entry: str, signature: str) -> Findings:
@@ -131,7 +131,7 @@ def _attach_note(found: list[Diagnostic], file: str, place: tuple[int, int], mes
         found[-1] = last.model_copy(update={"hint": message[:300]})
 
 
-def _ordered(found: list[Diagnostic]) -> list[Diagnostic]:
+def ordered(found: list[Diagnostic]) -> list[Diagnostic]:
     """Errors before warnings, each once, otherwise as the compiler found them."""
     unique = {(one.severity, one.line, one.column, one.message): one for one in reversed(found)}
     kept = list(reversed(unique.values()))

@@ -233,14 +233,6 @@ def test_a_configuration_that_does_not_compile_is_left_out(compiled: Compile) ->
     none = failed(compiled(source(code, METADATA + "\n[tunables]\nA = [3, 4]"), CARD))
     assert none.reason == "syntax_error"
 
-
-def test_candidates_for_cuda_are_unavailable_on_this_target(ctx: JobContext) -> None:
-    text = source("", "[[step]]\nkernel = 'k'\ngrid = ['1']\nblock = ['1']\nargs = []")
-    plan = parse_plan(text, CARD, "cuda")
-    assert isinstance(plan, Plan)
-    assert failed(compile_candidate(ctx, plan, CARD, configurations(plan))).reason == "target_unavailable"
-
-
 def test_a_cancelled_job_stops_compiling(ctx: JobContext) -> None:
     plan = parse_plan(source(OPENING + " o[0] = 77; }"), CARD, "cpu")
     assert isinstance(plan, Plan)
