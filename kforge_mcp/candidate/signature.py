@@ -163,7 +163,8 @@ def _types(card: OperatorCard, target: Target) -> list[str]:
 def _helpers(card: OperatorCard, target: Target) -> list[str]:
     integer = scalar_type_name("int64", target)
     lines = [
-        f"// inputs are pointers to const, outputs are not; size expressions are {integer}; each tunable is a constexpr",
+        "// inputs are pointers to const, outputs are not; "
+        f"size expressions are {integer}; each tunable is a constexpr",
         "// for each floating-point tensor x: x_acc is the type to compute in (float, or double for fp64),",
         "// x_load(x_t) gives an x_acc, x_store(x_acc) an x_t rounded to nearest",
     ]

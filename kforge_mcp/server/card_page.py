@@ -60,13 +60,25 @@ class CardOutput(Output):
     best_candidate: str = ""
 
 
-_CONTRACT = (
-    "One file; its plan is a TOML block in line comments between `// /// kforge` and `// ///`; see kforge://guide/candidate.",
-    "CPU: C++17 with OpenMP; `entry` names an extern \"C\" void function, `args` its arguments in order.",
+_COMMON = (
     "Outputs are allocated with eager's shape, dtype and strides; write every element.",
     "Inputs must stay unchanged unless the card is in place; no global state, threads of your own, files or sockets.",
     "Judged against a float64 oracle on real and on fresh inputs; a variant that `where` leaves out stays with eager.",
 )  # fmt: skip
+_FILE = "One file; its plan is a TOML block in line comments between `// /// kforge` and `// ///`; see kforge://guide/candidate."
+_CONTRACT: dict[Target, tuple[str, ...]] = {
+    "cpu": (
+        _FILE,
+        "CPU: C++17 with OpenMP; `entry` names an extern \"C\" void function, `args` its arguments in order.",
+        *_COMMON,
+    ),
+    "cuda": (
+        _FILE,
+        "CUDA: device code only; each [[step]] launches a __global__ function (`kernel`, `grid`, `block`, `args`) or "
+        "calls an ATen operator (`call`, `args`, `out`); kforge compiles and launches.",
+        *_COMMON,
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,7 +108,7 @@ class CardPage:
             arguments=[argument_row(item, self.card, self.project.target) for item in _arguments(self.card)],
             variants=[variant_row(variant) for variant in self.card.variants[:variants]],
             variants_total=len(self.card.variants),
-            contract=list(_CONTRACT),
+            contract=list(_CONTRACT[self.project.target]),
             c_signature=self.signature,
             reference_source=part,
             reference_total_chars=len(reference),
@@ -111,7 +123,7 @@ class CardPage:
 def card_page(workspace: Workspace, card_id: str) -> CardPage:
     """Look a card up with its signature, its seed and its best candidate. Raises `NotFoundError`."""
     from kforge_mcp.candidate.signature import c_signature
-    from kforge_mcp.search.proposals import outcome, starter
+    from kforge_mcp.search.proposals import outcome
     from kforge_mcp.search.stopping import best_candidate
     from kforge_mcp.store import candidates, cards, projects
 
@@ -123,10 +135,17 @@ def card_page(workspace: Workspace, card_id: str) -> CardPage:
     return CardPage(
         card=card,
         project=project,
-        signature=c_signature(card, None) if usable else "",
-        seed=starter(card) if usable else None,
+        signature=c_signature(card, None, project.target) if usable else "",
+        seed=_starter(card, project.target) if usable else None,
         best=f"{best.candidate_id}: {outcome(best)}" if best else "",
     )
+
+
+def _starter(card: OperatorCard, target: Target) -> Starter | None:
+    from kforge_mcp.candidate.signature import minimal_candidate
+    from kforge_mcp.search.proposals import Starter, starter
+
+    return starter(card) if target == "cpu" else Starter(name="minimal", source=minimal_candidate(card, target))
 
 
 def _arguments(card: OperatorCard) -> list[Argument]:
