@@ -27,7 +27,9 @@ _TOOLKIT = ("include", "include/cccl", "targets/x86_64-linux/include", "lib64", 
 def wheel(part: str, major: int) -> str:
     """The name of the wheel that holds a part for a CUDA version."""
     name = PARTS[part][0]
-    return name if major >= 13 else _CUDA_12.get(part, name) + "-cu12"
+    if major >= 13 or part == "nvdisasm":
+        return name
+    return _CUDA_12.get(part, name) + "-cu12"
 
 
 def place(part: str, major: int) -> tuple[str, str]:

@@ -10,9 +10,9 @@ expressions), `folder`, `pch` (whether to precompile the prelude), and limits: `
 `file_bytes`. In the folder come to lie `result.json` (`ok`, `status`, `log`, `lowered`) and, if it compiled,
 `image.cubin` and `image.ptx`.
 
-Standard library and cuda-core's NVRTC bindings only, one thread, no CUDA context: forking is safe. A precompiled
-header is readable only in the process that made it and its forks, which is why this process makes them itself. It
-ends with whoever holds the control socket, or when idle for long.
+Standard library and the NVRTC bindings below cuda-core only (cuda.core itself brings numpy and threads), one thread, no
+CUDA context: forking is safe. A precompiled header is readable only in the process that made it and its forks, which
+is why this process makes them itself. It ends with whoever holds the control socket, or when idle for long.
 """
 
 from __future__ import annotations
