@@ -46,13 +46,13 @@ def kernel_fault(kernel: str, code: list[str]) -> KernelFault | None:
     match = _HEAD.match(kernel)
     if not match:
         return KernelFault(f"`{kernel[:60]}` is not the name of a kernel", hint='for example "my_kernel<BLOCK>"')
-    foreign = _FOREIGN.search(kernel)
-    if foreign:
-        return KernelFault(f"the character {foreign.group()!r} does not belong in a kernel's name", foreign.start())
     size = _SIZE.search(kernel)
     if size:
         hint = "pass sizes in `args`, or make the value a tunable"
         return KernelFault("a template argument is a constant or a type, not a size expression", size.start(), hint)
+    foreign = _FOREIGN.search(kernel)
+    if foreign:
+        return KernelFault(f"the character {foreign.group()!r} does not belong in a kernel's name", foreign.start())
     rest = kernel[match.end() :]
     if rest and not _is_template(rest):
         hint = 'template arguments stand in "<...>", each bracket closed, with nothing after them'

@@ -72,10 +72,7 @@ def _read(reader: Reader) -> Plan | Rejected:
         tensor_maps=read_tensor_maps(reader, sizes, memory),
         metadata_lines=(reader.metadata.first_line, reader.metadata.last_line),
     )
-    if reader.diagnostics:
-        ordered = sorted(reader.diagnostics, key=lambda found: (found.line, found.column))
-        return located(reader.reason or "contract_error", ordered)
-    return plan
+    return reader.rejected() or plan
 
 
 def _refused(reason: str, message: str) -> Rejected:

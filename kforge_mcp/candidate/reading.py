@@ -15,7 +15,7 @@ from kforge_mcp.candidate.expressions import Expression, ExpressionError, parse_
 from kforge_mcp.candidate.metadata import Metadata, source_lines
 from kforge_mcp.candidate.options import conflict, refusal
 from kforge_mcp.candidate.positions import Path
-from kforge_mcp.candidate.rejection import suggestion
+from kforge_mcp.candidate.rejection import Rejected, located, nearest, suggestion
 from kforge_mcp.candidate.scope import card_names, output_names
 from kforge_mcp.candidate.tokens import tokens
 from kforge_mcp.records.card import OperatorCard
@@ -23,8 +23,14 @@ from kforge_mcp.records.project import Target
 from kforge_mcp.records.result import Diagnostic, Reason
 
 TOP_LEVEL = ("where", "options", "inplace", "entry", "args")
-STEP_KEYS = ("kernel", "grid", "block", "shared_bytes", "cluster", "cooperative", "repeat", "call")
+LAUNCH_KEYS = ("kernel", "grid", "block", "shared_bytes", "cluster", "cooperative", "repeat", "args")
+CALL_KEYS = ("call", "args", "out")
+WORKSPACE_KEYS = ("dtype", "shape", "init")
+MAP_KEYS = (
+    "tensor", "box", "shape", "stride", "element_strides", "swizzle", "interleave", "l2_promotion", "out_of_bounds",
+)  # fmt: skip
 TABLES = ("step", "workspace", "tunables", "tensor_maps")
+_KEYS = frozenset({*TOP_LEVEL, *LAUNCH_KEYS, *CALL_KEYS, *WORKSPACE_KEYS, *MAP_KEYS, *TABLES})
 MAX_CONFIGURATIONS = 64
 MAX_ARGUMENTS = 64
 
@@ -51,8 +57,7 @@ class Reader:
         self.lines = source_lines(source)
         self.card = card
         self.target: Target = target
-        self.diagnostics: list[Diagnostic] = []
-        self.reason: Reason | None = None
+        self.faults: list[tuple[Diagnostic, Reason]] = []
         self.output_names = list(dict.fromkeys(name for variant in card.variants for name in output_names(variant)))
         self.names = card_names(card)
         if self.values.get("inplace") is True and card.mutates:
@@ -71,15 +76,26 @@ class Reader:
     def fault(
         self, path: Path, message: str, *, hint: str = "", offset: int = 0, reason: Reason = "contract_error"
     ) -> None:
-        """Note that something is wrong at a path of the block; the first fault decides the reason."""
+        """Note that something is wrong at a path of the block."""
         line, column = self.metadata.place(path)
         text = self.lines[line - 1][:200] if line <= len(self.lines) else ""
-        self.reason = self.reason or reason
-        self.diagnostics.append(
-            Diagnostic(
-                severity="error", message=message, line=line, column=column + offset, source_line=text, hint=hint
-            )
+        diagnostic = Diagnostic(
+            severity="error", message=message, line=line, column=column + offset, source_line=text, hint=hint
         )
+        self.faults.append((diagnostic, reason))
+
+    def rejected(self) -> Rejected | None:
+        """What is wrong in the order of the file; the first fault decides the reason. None if nothing is wrong."""
+        if not self.faults:
+            return None
+        ordered = sorted(self.faults, key=lambda fault: (fault[0].line, fault[0].column))
+        return located(ordered[0][1], [diagnostic for diagnostic, _ in ordered])
+
+    def missing(self, path: Path, key: str, message: str) -> None:
+        """Note that a table lacks a key, unless a misspelt key of the table is noted as such."""
+        others = [other for other in self.value(path) if other not in _KEYS]
+        if not any(nearest(other, (key,)) for other in others):
+            self.fault(path, message)
 
     def key_fault(self, path: Path, message: str, *, hint: str = "") -> None:
         """A fault of a key rather than of its value."""
@@ -126,7 +142,7 @@ class Reader:
         """The array at a path; empty if the key is missing or wrong, which is then noted."""
         key = path[-1]
         if isinstance(key, str) and key not in self.value(path[:-1]):
-            self.fault(path[:-1], f"`{key}` is missing: an array of {what.partition(',')[0]}")
+            self.missing(path[:-1], key, f"`{key}` is missing: an array of {what.partition(',')[0]}")
             return []
         items = self.value(path)
         if not isinstance(items, list):
@@ -198,7 +214,7 @@ class Reader:
         for key, value in self.values.items():
             if key not in TOP_LEVEL and key not in TABLES:
                 hint = suggestion(key, (*TOP_LEVEL, *TABLES))
-                if key in STEP_KEYS:
+                if key in (*LAUNCH_KEYS, *CALL_KEYS):
                     hint = f"`{key}` belongs under [[step]]"
                 self.key_fault((key,), f"unknown key `{_short(key)}`", hint=hint)
             elif key in ("workspace", "tunables", "tensor_maps") and not isinstance(value, dict):
@@ -218,7 +234,7 @@ class Reader:
         if self.target == "cuda":
             return ""
         if "entry" not in self.values:
-            self.fault((), '`entry` is missing: the name of the candidate\'s extern "C" function')
+            self.missing((), "entry", '`entry` is missing: the name of the candidate\'s extern "C" function')
             return ""
         entry = self.values["entry"]
         if not isinstance(entry, str):

@@ -8,15 +8,11 @@ from typing import Any, get_args
 
 from kforge_mcp.candidate.expressions import Expression
 from kforge_mcp.candidate.positions import Path
-from kforge_mcp.candidate.reading import TOP_LEVEL, Reader, toml_kind
+from kforge_mcp.candidate.reading import MAP_KEYS, TOP_LEVEL, WORKSPACE_KEYS, Reader, toml_kind
 from kforge_mcp.candidate.rejection import suggestion
 from kforge_mcp.candidate.steps import TensorMap, Workspace
 from kforge_mcp.records.tensor import DType
 
-_WORKSPACE = ("dtype", "shape", "init")
-_TENSOR_MAP = (
-    "tensor", "box", "shape", "stride", "element_strides", "swizzle", "interleave", "l2_promotion", "out_of_bounds",
-)  # fmt: skip
 _MAP_CHOICES = {
     "swizzle": ("none", "32B", "64B", "128B"),
     "interleave": ("none", "16B", "32B"),
@@ -31,13 +27,15 @@ MAX_TENSOR_MAPS = 16
 def read_workspaces(reader: Reader, known: set[str]) -> tuple[Workspace, ...]:
     """The workspaces, in order."""
     found: list[Workspace] = []
-    for name, table in _tables(reader, "workspace", _WORKSPACE):
+    for name, table in _tables(reader, "workspace", WORKSPACE_KEYS):
         path = ("workspace", name)
         if not reader.new_name(path, reader.names, "a workspace"):
             continue
         dtype: Any
         dtype, init = table.get("dtype"), table.get("init", "none")
-        if dtype not in get_args(DType):
+        if "dtype" not in table:
+            reader.missing(path, "dtype", "`dtype` is missing: the type of the workspace's elements")
+        elif dtype not in get_args(DType):
             hint = suggestion(str(dtype), get_args(DType))
             reader.fault((*path, "dtype"), f"a workspace's `dtype` is the name of a type, not {dtype!r}", hint=hint)
         elif init not in ("none", "zero"):
@@ -55,7 +53,7 @@ def read_tensor_maps(reader: Reader, sizes: set[str], memory: Iterable[str]) -> 
         return ()
     known = {*sizes, *memory}
     found: list[TensorMap] = []
-    tables = _tables(reader, "tensor_maps", _TENSOR_MAP)
+    tables = _tables(reader, "tensor_maps", MAP_KEYS)
     if len(tables) > MAX_TENSOR_MAPS:
         message = f"{len(tables)} tensor maps; at most {MAX_TENSOR_MAPS} are encoded"
         reader.fault(("tensor_maps",), message, reason="limit_exceeded")
@@ -79,7 +77,7 @@ def read_tensor_maps(reader: Reader, sizes: set[str], memory: Iterable[str]) -> 
 
 def _tensor(reader: Reader, path: Path, known: set[str]) -> Expression | None:
     if path[-1] not in reader.value(path[:-1]):
-        reader.fault(path[:-1], "`tensor` is missing: the name of the tensor that the map is of")
+        reader.missing(path[:-1], "tensor", "`tensor` is missing: the name of the tensor that the map is of")
         return None
     value = reader.value(path)
     if not isinstance(value, str):
@@ -99,8 +97,7 @@ def _choice(reader: Reader, path: Path, table: dict[str, Any], key: str) -> Any:
     choices = _MAP_CHOICES[key]
     value = table.get(key, choices[0])
     if value not in choices:
-        hint = suggestion(value, choices) if isinstance(value, str) else ""
-        reader.fault((*path, key), f"`{key}` is one of {', '.join(choices)}, not {value!r}", hint=hint)
+        reader.fault((*path, key), f"`{key}` is one of {', '.join(choices)}, not {value!r}")
     return value
 
 

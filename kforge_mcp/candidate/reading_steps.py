@@ -9,12 +9,10 @@ from kforge_mcp.candidate.expressions import Expression
 from kforge_mcp.candidate.kernel_names import kernel_fault
 from kforge_mcp.candidate.operators import OPERATORS, Operator
 from kforge_mcp.candidate.positions import Path
-from kforge_mcp.candidate.reading import MAX_ARGUMENTS, Reader, toml_kind
+from kforge_mcp.candidate.reading import CALL_KEYS, LAUNCH_KEYS, MAX_ARGUMENTS, Reader, toml_kind
 from kforge_mcp.candidate.rejection import suggestion
 from kforge_mcp.candidate.steps import Call, Launch, Step
 
-_LAUNCH = ("kernel", "grid", "block", "shared_bytes", "cluster", "cooperative", "repeat", "args")
-_CALL = ("call", "args", "out")
 MAX_STEPS = 64
 
 
@@ -38,7 +36,8 @@ def read_steps(reader: Reader, known: set[str]) -> tuple[Step, ...]:
     names = set(known)
     found: list[Step] = []
     for index, table in enumerate(steps):
-        step = _call(reader, index, table, names) if "call" in table else _launch(reader, index, table, names)
+        is_call = "call" in table or ("out" in table and "kernel" not in table)
+        step = (_call if is_call else _launch)(reader, index, table, names)
         if isinstance(step, Call):
             names.update(step.outs)
         found.append(step)
@@ -47,7 +46,7 @@ def read_steps(reader: Reader, known: set[str]) -> tuple[Step, ...]:
 
 def _launch(reader: Reader, index: int, table: dict[str, Any], names: set[str]) -> Launch:
     path = ("step", index)
-    reader.check_table(path, table, _LAUNCH, _CALL)
+    reader.check_table(path, table, LAUNCH_KEYS, CALL_KEYS)
     cooperative = table.get("cooperative", False)
     if not isinstance(cooperative, bool):
         reader.fault((*path, "cooperative"), f"`cooperative` is true or false, not {toml_kind(cooperative)}")
@@ -73,7 +72,8 @@ def _kernel(reader: Reader, path: Path, table: dict[str, Any]) -> str:
     kernel = table.get("kernel")
     place = (*path, "kernel")
     if kernel is None:
-        reader.fault(path, "a step has a `kernel`, a name or template instance in quotes, or a `call`")
+        message = "a step has a `kernel`, a name or template instance in quotes, or a `call`"
+        reader.missing(path, "kernel", message)
     elif not isinstance(kernel, str):
         reader.fault(place, f"`kernel` is a name or template instance in quotes, not {toml_kind(kernel)}")
     else:
@@ -97,11 +97,13 @@ def _optional(reader: Reader, path: Path, known: set[str]) -> Expression | None:
 
 def _call(reader: Reader, index: int, table: dict[str, Any], names: set[str]) -> Call:
     path = ("step", index)
-    reader.check_table(path, table, _CALL, _LAUNCH)
-    call = table["call"]
+    reader.check_table(path, table, CALL_KEYS, LAUNCH_KEYS)
+    call = table.get("call")
     operator = OPERATORS.get(call) if isinstance(call, str) else None
-    if operator is None:
-        hint = suggestion(call, OPERATORS) if isinstance(call, str) else ""
+    if call is None:
+        reader.missing(path, "call", '`call` is missing: the operator, such as "aten::linear"')
+    elif operator is None:
+        hint = suggestion(call if "::" in call else f"aten::{call}", OPERATORS) if isinstance(call, str) else ""
         reader.fault((*path, "call"), f"{call!r} is not an operator that a step may call", hint=hint)
     return Call(
         call=str(call),
@@ -147,11 +149,15 @@ def _call_argument(reader: Reader, place: Path, item: Any, names: set[str]) -> E
 
 
 def _outs(reader: Reader, path: Path, operator: Operator | None, names: set[str]) -> tuple[str, ...]:
-    out = reader.value(path[:-1]).get("out")
+    table = reader.value(path[:-1])
+    out = table.get("out")
     outs = [out] if isinstance(out, str) else out
     wanted = operator.results if operator else ()
     form = " and ".join(wanted) if len(wanted) > 1 else "its result"
     example = 'out = ["h", "i"]' if len(wanted) > 1 else 'out = "h"'
+    if "out" not in table:
+        reader.missing(path[:-1], "out", f"a call names {form}: `{example}`")
+        return ()
     if not isinstance(outs, list) or not outs or not all(isinstance(name, str) for name in outs):
         reader.fault(path, f"a call names {form}: `{example}`")
         return ()
