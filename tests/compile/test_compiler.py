@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kforge_mcp.candidate.plan import Plan, configurations, parse_plan
+from kforge_mcp.candidate.plan import Plan, parse_plan
 from kforge_mcp.candidate.signature import minimal_candidate
 from kforge_mcp.compile.build import Limits
 from kforge_mcp.compile.compiler import Compiled, CompileFailed, CompileOutcome, compile_candidate
@@ -232,6 +232,7 @@ def test_a_configuration_that_does_not_compile_is_left_out(compiled: Compile) ->
     assert "too many" in outcome.diagnostics[0].message
     none = failed(compiled(source(code, METADATA + "\n[tunables]\nA = [3, 4]"), CARD))
     assert none.reason == "syntax_error"
+
 
 def test_a_cancelled_job_stops_compiling(ctx: JobContext) -> None:
     plan = parse_plan(source(OPENING + " o[0] = 77; }"), CARD, "cpu")

@@ -9,7 +9,7 @@ from kforge_mcp.candidate.metadata import source_lines
 from kforge_mcp.candidate.rejection import nearest
 from kforge_mcp.candidate.signature import LaunchDeclaration
 from kforge_mcp.compile.cuda.known_messages import exceeded_limit, hint_for
-from kforge_mcp.compile.cuda.source import CANDIDATE_FILE, passed
+from kforge_mcp.compile.cuda.source import CANDIDATE_FILE, CLOSED_LINE, passed
 from kforge_mcp.compile.diagnostics import Findings, ordered
 from kforge_mcp.compile.source import CONTRACT_FILE, PREAMBLE_FILE
 from kforge_mcp.records.result import Diagnostic, Reason
@@ -36,14 +36,17 @@ def read_nvrtc_log(text: str, source: str, launches: Sequence[LaunchDeclaration]
     lines = source_lines(source)
     found: list[Diagnostic] = []
     reason: Reason = "syntax_error"
+    unclosed = False
     printed = text.splitlines()
     for number, raw in enumerate(printed):
         one: Diagnostic | None = None
         if match := _MESSAGE.match(raw):
             detail = _until_next(printed, number)
             one = _located(match, detail, lines, launches)
-            if match["file"] == CONTRACT_FILE:
+            if match["file"] == CONTRACT_FILE and int(match["line"]) > CLOSED_LINE:
                 reason = "contract_error"
+            elif match["file"] == CONTRACT_FILE:
+                unclosed = True
         elif match := _ASSEMBLER.match(raw):
             one = _assembled(match["severity"], match["text"].strip())
         elif match := _NAME.search(raw):
@@ -57,6 +60,9 @@ def read_nvrtc_log(text: str, source: str, launches: Sequence[LaunchDeclaration]
         first = next((one for one in found if one.severity == "error" and one.line), None)
         place = {"line": first.line, "column": first.column, "source_line": first.source_line} if first else {}
         return Findings("limit_exceeded", [Diagnostic(severity="error", message=exceeded, **place)])
+    if unclosed:
+        found = [one for one in found if _UNRESOLVED not in one.message]
+        reason = "syntax_error"
     found = _without_echoes(found)
     errors = any(one.severity == "error" for one in found)
     return Findings(reason if errors and not ok else None, ordered(found))
@@ -85,6 +91,8 @@ def _located(
         name = launch.parameters[index].name
         message = f"argument {index + 1} of `{launch.kernel}` (`{name}`) is {passed(launch, index)}, not what it takes"
         line, column, hint = launch.line, launch.column, f"write {launch}"
+    elif file == CONTRACT_FILE and line <= CLOSED_LINE:
+        line = len(lines) + 1
     elif file == CONTRACT_FILE:
         launch = next((one for one in launches if any(one.kernel in line for line in detail[:1])), launches[0])
         line, column = launch.line, launch.column

@@ -23,7 +23,7 @@ _SHARED = re.compile(
 )
 """Headers of the toolkit that the source may name itself and that are worth sharing precompiled."""
 _DEVICE = re.compile(
-    r"(?:cooperative_groups|cub|cuda|nv)/.*|thrust/(?:complex|tuple|pair|swap|functional)\.h|crt/.*|cu\w+\.h|mma\.h"
+    r"cooperative_groups\.h|(?:cooperative_groups|cub|cuda|nv)/.*|thrust/(?:complex|tuple|pair|swap|functional)\.h|crt/.*|cu\w+\.h|mma\.h"
     r"|math_constants\.h|math_functions\.h|vector_(?:types|functions)\.h|device_\w+\.h|sm_\d+_\w+\.h|driver_types\.h"
     r"|builtin_types\.h|surface_\w+\.h|texture_\w+\.h|library_types\.h|host_defines\.h|channel_descriptor\.h"
 )

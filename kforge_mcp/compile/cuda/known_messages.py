@@ -26,7 +26,7 @@ _HINTS = (
         "add #include <cuda_fp16.h>, <cuda_bf16.h> or <cuda_fp8.h>",
     ),
     (
-        r'identifier "(?:cg|cooperative_groups)" is undefined|name must be a namespace',
+        r'identifier "(?:cg|cooperative_groups)" is undefined|name followed by "::" must be a class or namespace',
         "add #include <cooperative_groups.h>",
     ),
     (r'identifier "\w+_t" is undefined', "kforge declares `<name>_t` for every tensor and constant on the card"),
@@ -51,7 +51,7 @@ _HINTS = (
         "sizes of arrays are constants: use a tunable, or shared_bytes with extern",
     ),
     (
-        r"separate compilation mode|<<<|kernel launch from",
+        r"separate compilation mode|<<<|kernel launch (?:from|could not)",
         "a candidate has no host code: every launch is a [[step]] of its metadata",
     ),
     (r"dynamic initialization is not supported", "initialise __shared__ and __device__ variables inside the kernel"),

@@ -14,28 +14,29 @@ from kforge_mcp.records.tensor import FLOATING
 
 CANDIDATE_FILE = "candidate.cu"
 
-_CONTRACT = """\
+_TRAITS = """\
 namespace kforge_contract {
-template <class T> struct plain { using type = T; };
-template <class T> struct plain<const T> { using type = T; };
-template <class T> struct kind { static constexpr char value = __is_enum(T) ? 'i' : 'o'; };
-template <class T> struct kind<T*> { static constexpr char value = 'p'; };
-#define KFORGE_KIND(type, letter) template <> struct kind<type> { static constexpr char value = letter; };
+template <class T> struct kforge_kind { static constexpr char value = __is_enum(T) ? 'i' : 'o'; };
+template <class T> struct kforge_kind<const T> : kforge_kind<T> {};
+template <class T> struct kforge_kind<T*> { static constexpr char value = 'p'; };
+#define KFORGE_KIND(type, letter) template <> struct kforge_kind<type> { static constexpr char value = letter; };
 KFORGE_KIND(float, 'f') KFORGE_KIND(double, 'f') KFORGE_KIND(bool, 'i') KFORGE_KIND(char, 'i')
 KFORGE_KIND(signed char, 'i') KFORGE_KIND(unsigned char, 'i') KFORGE_KIND(short, 'i') KFORGE_KIND(unsigned short, 'i')
 KFORGE_KIND(int, 'i') KFORGE_KIND(unsigned, 'i') KFORGE_KIND(long, 'i') KFORGE_KIND(unsigned long, 'i')
 KFORGE_KIND(long long, 'i') KFORGE_KIND(unsigned long long, 'i')
 #undef KFORGE_KIND
-template <int N, class... P> struct nth { static constexpr char value = '?'; };
-template <class A, class... P> struct nth<0, A, P...> : kind<typename plain<A>::type> {};
-template <int N, class A, class... P> struct nth<N, A, P...> : nth<N - 1, P...> {};
-template <class F> struct kernel;
-template <class... P> struct kernel<void (*)(P...)> {
-    static constexpr int count = sizeof...(P);
-    template <int N> static constexpr char kind = nth<N, P...>::value;
+template <int N, class... P> struct kforge_nth { static constexpr char value = '?'; };
+template <class A, class... P> struct kforge_nth<0, A, P...> : kforge_kind<A> {};
+template <int N, class A, class... P> struct kforge_nth<N, A, P...> : kforge_nth<N - 1, P...> {};
+template <class F> struct kforge_kernel;
+template <class... P> struct kforge_kernel<void (*)(P...)> {
+    static constexpr int kforge_count = sizeof...(P);
+    template <int N> static constexpr char kforge_passed = kforge_nth<N, P...>::value;
 };
-}
-"""
+}"""
+_CLOSED = "namespace kforge_contract {}"
+CLOSED_LINE = 1
+"""The first line of the contract's file: an error there says that something in the source before it is still open."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def cuda_program(plan: Plan, group: Group, config: Config) -> Program:
             f'#line 1 "{CANDIDATE_FILE}"',
             plan.source.removeprefix("\ufeff"),
             f'#line 1 "{CONTRACT_FILE}"',
-            _CONTRACT,
+            _CLOSED,
             *(line for number, launch in enumerate(group.launches) for line in _checks(number, launch)),
             "",
         ]
@@ -74,6 +75,7 @@ def cuda_program(plan: Plan, group: Group, config: Config) -> Program:
 
 def _preamble(plan: Plan, group: Group, config: Config) -> Iterator[str]:
     yield "#include <cstdint>"
+    yield _TRAITS
     if plan.tensor_maps:
         yield "#include <cuda.h>"
     wide = "fp64" in group.dtypes.values()
@@ -117,10 +119,10 @@ def _checks(number: int, launch: LaunchDeclaration) -> Iterator[str]:
     NVRTC names the assertion's text, `kforge <launch> <parameter>`. Counts and sizes are checked in the cubin, where
     they are certain.
     """
-    kernel = f"kforge_contract::kernel<decltype(&{launch.kernel})>"
+    kernel = f"kforge_contract::kforge_kernel<decltype(&{launch.kernel})>"
     for index, parameter in enumerate(launch.parameters):
         letter = _letter(parameter.type)
-        right = f"{kernel}::count != {len(launch.parameters)} || {kernel}::kind<{index}> == '{letter}'"
+        right = f"{kernel}::kforge_count != {len(launch.parameters)} || {kernel}::kforge_passed<{index}> == '{letter}'"
         yield f'static_assert({right}, "kforge {number} {index}");'
 
 
