@@ -15,7 +15,7 @@ from kforge_mcp.compile.source import CONTRACT_FILE, PREAMBLE_FILE
 from kforge_mcp.records.result import Diagnostic, Reason
 
 _MESSAGE = re.compile(
-    r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?P<severity>catastrophic error|error|warning|remark)"
+    r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?P<severity>catastrophic error|error|warning|remark|note)"
     r"(?: #\d+(?:-D)?)?: (?P<text>.*)$"
 )
 _ASSEMBLER = re.compile(
@@ -40,7 +40,11 @@ def read_nvrtc_log(text: str, source: str, launches: Sequence[LaunchDeclaration]
     printed = text.splitlines()
     for number, raw in enumerate(printed):
         one: Diagnostic | None = None
-        if match := _MESSAGE.match(raw):
+        match = _MESSAGE.match(raw)
+        if match and match["severity"] == "note":
+            if found and found[-1].severity == "error" and not found[-1].hint:
+                found[-1] = found[-1].model_copy(update={"hint": match["text"].strip()[:300]})
+        elif match:
             detail = _until_next(printed, number)
             one = _located(match, detail, lines, launches)
             if match["file"] == CONTRACT_FILE and int(match["line"]) > CLOSED_LINE:
@@ -72,7 +76,8 @@ def _until_next(printed: list[str], number: int) -> list[str]:
     """The lines that belong to a message: the quoted source, a caret, and how its template came about."""
     detail = []
     for line in printed[number + 1 :]:
-        if _MESSAGE.match(line) or line.startswith("ptxas"):
+        match = _MESSAGE.match(line)
+        if (match and match["severity"] != "note") or line.startswith("ptxas"):
             break
         detail.append(line)
     return detail

@@ -11,7 +11,8 @@ _LIMITS = (
     ),
     (r"excessive recursion at instantiation", "templates are nested too deeply"),
     (
-        r"constexpr (?:evaluation|call|loop)[^\n]*(?:exceed|limit)|expression evaluation (?:exceeded|takes)"
+        r"excessive constexpr"
+        r"|constexpr (?:evaluation|call|loop)[^\n]*(?:exceed|limit)|expression evaluation (?:exceeded|takes)"
         r"|cannot call[^\n]*depth|exceeded[^\n]*constexpr|constant[- ]evaluation[^\n]*(?:limit|depth)",
         "a constant expression takes too long to evaluate",
     ),
