@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from kforge_mcp.candidate.declaration import Config, Plan
 from kforge_mcp.candidate.rejection import summary
@@ -44,11 +44,13 @@ def compile_candidate(
     limits: Limits | None = None,
     interpreter: Interpreter | None = None,
     architectures: Sequence[str] = (),
+    sanitized: bool = False,
 ) -> CompileOutcome:
     """Compile a parsed plan under the given configurations of its tunables.
 
     For CUDA, `interpreter` is the model's, whose torch the toolchain has to fit, and `architectures` are names such
     as `sm_90a` or, for PTX, `compute_80`; without them it is compiled for this machine's devices, or for common ones.
+    For the CPU, `sanitized` binaries check their own memory accesses and undefined behaviour.
 
     A configuration that fails to compile is left out, with a warning, as long as another one compiles.
 
@@ -63,7 +65,7 @@ def compile_candidate(
             ctx, plan, card, configs, limits=limits, interpreter=interpreter, architectures=architectures
         )
     limits = limits or Limits()
-    toolchain = find_toolchain(ctx)
+    toolchain = replace(find_toolchain(ctx), sanitized=sanitized)
     flags = (*toolchain.compile_flags, *plan.options, "--", *toolchain.link_flags)
     units = _units(plan, card, configs, flags, toolchain)
     if not units:
