@@ -75,10 +75,10 @@ def damages() -> Iterator[Damage]:
         lines = code.splitlines()
         first = candidate_text(block).count("\n") + 1
         for number, line in enumerate(lines):
-            names = list(
-                re.finditer(r"\b(?:sum|scale|row|partial|eps|half|threadIdx|__syncthreads)\b(?!\s*=|\[B)", line)
-            )
-            if names and not line.startswith(("template", "extern")):
+            if not line.startswith("    ") or "y) {" in line:
+                continue
+            names = list(NAMES.finditer(line))
+            if names:
                 at = names[-1].end()
                 changed = [*lines[:number], f"{line[:at]}qq{line[at:]}", *lines[number + 1 :]]
                 yield _damage(target, block, changed, (first + number,), f"{names[-1][0]}qq", f"name{number}")

@@ -331,3 +331,49 @@ def test_tensor_maps_that_could_not_be_encoded_are_refused(table: str, part: str
     rejected = refused(MAPPED, mapped(table))
     assert part in rejected.message
     assert rejected.diagnostics[0].line == 8
+
+
+def test_calls_count_among_the_runs_of_a_program() -> None:
+    metadata = launch(more='repeat = "4096"')
+    bound(CARD, metadata)
+    call = '\n[[step]]\ncall = "aten::sort"\nargs = ["weight"]\nout = ["h", "i"]\n'
+    assert "4097 launches and calls" in refused(CARD, call + metadata).message
+
+
+def test_arguments_beyond_the_parameter_space_are_refused() -> None:
+    table = '\n[tensor_maps]\nm = { tensor = "x", box = ["1", "1", "8"] }'
+    bound(MAPPED, launch(", ".join(['"m"'] * 32)) + table)
+    assert "arguments of 4224 bytes; a kernel takes at most 4096" in (
+        refused(MAPPED, launch(", ".join(['"m"'] * 33)) + table).message
+    )
+
+
+def test_the_result_of_a_call_named_out_is_an_intermediate_where_there_is_no_out() -> None:
+    card = make_card(rms_norm(2, 64)).model_copy(update={"mutates": "hidden_states"})
+    call = 'inplace = true\n[[step]]\ncall = "aten::sort"\nargs = ["weight"]\nout = ["out", "i"]\n'
+    program = bound(card, call + launch('"out", "hidden_states"'))
+    assert [one.name for one in program.intermediates] == ["out", "i"]
+
+
+def test_an_argument_called_sm_count_is_the_card_s_own() -> None:
+    card = make_card(make_variant("v0", [dense(4)], [tensor("x", 0), constant("sm_count", 7)], [dense(4)]))
+    assert launches(bound(card, launch('"sm_count"')))[0].arguments[0].value == 7
+
+
+def test_an_interleaved_map_needs_three_dimensions_and_wider_strides() -> None:
+    interleaved = 'tensor = "x", interleave = "32B", swizzle = "32B", '
+    (one,) = bound(MAPPED, mapped(interleaved + 'box = ["1", "32", "16"]')).tensor_maps
+    assert one.alignment == 32
+    flat = mapped(interleaved + 'shape = ["64", "64"], box = ["1", "16"]')
+    assert "a tensor map has 3 to 5 dimensions, not 2" in refused(MAPPED, flat).message
+    narrow = mapped(interleaved + 'shape = ["2", "2", "8"], box = ["1", "1", "8"]')
+    assert "a stride of 16 bytes; a multiple of 32" in refused(MAPPED, narrow).message
+
+
+def test_a_map_of_nothing_or_with_nan_for_integers_is_refused() -> None:
+    metadata = launch('"m"') + '\n[workspace]\ns = { dtype = "int8", shape = ["16", "32"] }\n[tensor_maps]\n'
+    nan = metadata + 'm = { tensor = "s", box = ["16", "16"], out_of_bounds = "nan" }'
+    assert "needs floating-point elements, not int8" in refused(MAPPED, nan).message
+    empty = make_card(rms_norm(0, 64))
+    table = launch('"m"') + '\n[tensor_maps]\nm = { tensor = "hidden_states", box = ["1", "4"] }'
+    assert "dimension 0 has 0 elements" in refused(empty, table).message
