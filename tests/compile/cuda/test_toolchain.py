@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from kforge_mcp.cli.doctor_cuda import cuda_findings, toolchain_findings
 from kforge_mcp.compile.cuda import toolchain as module
 from kforge_mcp.compile.cuda.architectures import DEFAULT, architectures, check_architectures
 from kforge_mcp.compile.cuda.probe import wheel
@@ -91,3 +92,22 @@ def test_without_a_device_common_architectures_are_taken(ctx: JobContext, tmp_pa
 def test_an_unknown_architecture_is_told_with_those_known(name: str) -> None:
     with pytest.raises(UsageError, match="It knows sm_80, sm_90, sm_100"):
         check_architectures([name], THIRTEEN)
+
+
+def test_the_doctor_explains_mismatches_by_package_name() -> None:
+    whole = replace(THIRTEEN, folders=dict.fromkeys(FOLDERS, "/x"), versions={"runtime": "13.5.37"})
+    (fine,) = toolchain_findings(whole, model("13.0"))
+    assert (fine.level, "NVRTC 13.5" in fine.detail) == ("ok", True)
+    (other,) = toolchain_findings(whole, model("12.8"))
+    assert other.level == "warning"
+    assert "kforge-mcp[cu12]" in other.remedy
+    (mixed,) = toolchain_findings(replace(whole, versions={"runtime": "13.0.96"}), None)
+    assert "different releases" in mixed.detail
+    assert "'nvidia-cuda-runtime==13.5.*'" in mixed.remedy
+    bare = list(toolchain_findings(replace(whole, folders=FOLDERS), None))
+    assert [one.remedy.rsplit(" ", 1)[-1] for one in bare[1:]] == ["nvidia-cuda-cccl", "nvidia-cuda-nvdisasm"]
+
+
+def test_the_doctor_finds_this_environments_toolchain(ctx: JobContext) -> None:
+    (found,) = cuda_findings(str(ctx.workspace.root), sys.executable)
+    assert (found.name, found.level) == ("CUDA compiler", "ok")
