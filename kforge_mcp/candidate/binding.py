@@ -71,12 +71,12 @@ def bind_workspaces(
     return bound
 
 
-def claimed(plan: Plan, variant: Variant, config: Config, *, sm_count: int = NOMINAL_SM_COUNT) -> bool | Rejected:
+def claimed(plan: Plan, variant: Variant, config: Config) -> bool | Rejected:
     """The value of `where` for one variant; True without one."""
     if plan.where is None:
         return True
     try:
-        value = evaluate(plan.where, scope_of(plan, variant, config, sm_count=sm_count))
+        value = evaluate(plan.where, scope_of(plan, variant, config))
         if not isinstance(value, bool):
             raise ExpressionError(f"`where` is a condition, not {kind(value)}")
     except ExpressionError as error:

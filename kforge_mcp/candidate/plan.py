@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator
 
-from kforge_mcp.candidate.binding import NOMINAL_SM_COUNT, bind, bind_workspaces, claimed
+from kforge_mcp.candidate.binding import bind, bind_workspaces, claimed
 from kforge_mcp.candidate.declaration import Config, Plan, Scalar
 from kforge_mcp.candidate.expressions import Expression
 from kforge_mcp.candidate.kernel_names import spelled
@@ -53,6 +53,7 @@ def _read(reader: Reader) -> Plan | Rejected:
     tunables = reader.tunables()
     pointers = {*reader.table("workspace"), *reader.table("tensor_maps")}
     sizes = {*reader.names, *tunables} - pointers
+    claims_by = frozenset(sizes)
     if reader.target == "cuda":
         sizes.add("sm_count")
     known = sizes | pointers
@@ -63,7 +64,7 @@ def _read(reader: Reader) -> Plan | Rejected:
         source=reader.source,
         entry=reader.entry(known),
         args=reader.expressions(("args",), known, most=MAX_ARGUMENTS) if reader.target == "cpu" else (),
-        where=reader.expression(("where",), sizes) if "where" in reader.values else None,
+        where=reader.expression(("where",), claims_by) if "where" in reader.values else None,
         options=reader.options(),
         inplace=reader.inplace(),
         steps=steps,
@@ -116,9 +117,9 @@ def configurations(plan: Plan) -> list[Config]:
     return [dict(zip(plan.tunables, values, strict=True)) for values in itertools.product(*plan.tunables.values())]
 
 
-def claims(plan: Plan, variant: Variant, config: Config, *, sm_count: int = NOMINAL_SM_COUNT) -> bool:
+def claims(plan: Plan, variant: Variant, config: Config) -> bool:
     """Whether the candidate claims this variant: its `where` holds. The plan must have been parsed for its card."""
-    return claimed(plan, variant, config, sm_count=sm_count) is True
+    return claimed(plan, variant, config) is True
 
 
 def source_key(plan: Plan) -> str:

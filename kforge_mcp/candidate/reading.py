@@ -136,6 +136,8 @@ class Reader:
             return f"with `inplace` there is no `{name}`: the result is written into `{self.card.mutates}`"
         if name == "step" and self.target == "cuda":
             return "`step` is the loop index of a launch with `repeat`"
+        if name == "sm_count" and self.target == "cuda":
+            return "`where` holds for every device, so it cannot ask for `sm_count`; sizes and arguments can"
         return suggestion(name, names)
 
     def array(self, path: Path, what: str, *, most: int) -> list[Any]:

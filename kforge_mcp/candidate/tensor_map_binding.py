@@ -55,6 +55,10 @@ def bind_tensor_map(
         if axis == rank - 1:
             if step != 1 and length > 1:
                 raise refuse(plan.stride, axis, f"the last dimension has stride {step}; only 1 can be mapped")
+        elif length == 1:
+            # The stride of a single element says nothing, and torch puts anything there.
+            inner = max(shape[axis + 1] * stride[axis + 1] * value.itemsize, 1)
+            stride[axis] = -(-inner // step_bytes) * step_bytes // value.itemsize
         elif offset % step_bytes or not 0 < offset < _MAX_STRIDE_BYTES:
             message = f"dimension {axis} has a stride of {offset} bytes; a multiple of {step_bytes} is needed"
             raise refuse(plan.stride, axis, message)

@@ -41,7 +41,7 @@ _TABLE: list[tuple[Target, str, str, str] | tuple[Target, str, str, str, Reason]
     ("cpu", "hidden_states.ndim >= 2", "§len(hidden_states) >= 2", "write x.ndim"),
     ("cpu", "weight.ndim == 1", "weight.ndim == 1 or (§1 if 1 else 2)", "a conditional"),
     ("cpu", "weight.ndim == 1", "weight.ndim §= 1", "not an expression", _SYNTAX),
-    ("cuda", "BLOCK <= 1024", "§sm_count", "a condition is needed here, not an integer"),
+    ("cuda", "BLOCK <= 1024", "§sm_count > 100", "`where` holds for every device"),
     ("cuda", "BLOCK <= 1024", "§step < 3", "loop index"),
     ("cpu", '"-O2"]', '"§-O9"]', "did you mean `-O"),
     ("cpu", '"-O2"]', '"§-march=native"]', "one instruction set baseline"),

@@ -377,3 +377,12 @@ def test_a_map_of_nothing_or_with_nan_for_integers_is_refused() -> None:
     empty = make_card(rms_norm(0, 64))
     table = launch('"m"') + '\n[tensor_maps]\nm = { tensor = "hidden_states", box = ["1", "4"] }'
     assert "dimension 0 has 0 elements" in refused(empty, table).message
+
+
+def test_the_stride_of_a_single_element_does_not_keep_a_tensor_from_being_mapped() -> None:
+    card = make_card(
+        make_variant("v0", [strided((1, 1, 24), (1, 7, 1), "bf16")], [tensor("x", 0)], [dense(1, 1, 24, dtype="bf16")])
+    )
+    metadata = launch('"m"') + '\n[tensor_maps]\nm = { tensor = "x", box = ["1", "1", "8"] }'
+    (one,) = bound(card, metadata).tensor_maps
+    assert (one.size, one.stride_bytes) == ([24, 1, 1], [48, 48])
