@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kforge_mcp.candidate.declaration import Config, Plan
 from kforge_mcp.candidate.rejection import summary
-from kforge_mcp.candidate.signature import Group, groups, launch_declarations
+from kforge_mcp.candidate.signature import Group, groups
 from kforge_mcp.compile.build import Limits
 from kforge_mcp.compile.cache import Entry, UnitCache, text_digest, unit_key
 from kforge_mcp.compile.cuda.architectures import architectures as default_architectures
@@ -89,7 +89,7 @@ def compile_cuda(
     if not units:
         message = "`where` claims no variant under the given configurations"
         return CompileFailed(reason="contract_error", message=message)
-    entries = _entries(ctx, plan, card, units, toolchain, limits)
+    entries = _entries(ctx, plan, units, toolchain, limits)
     return _outcome(ctx, plan, units, entries, toolchain)
 
 
@@ -105,13 +105,14 @@ def _units(
     plan: Plan, card: OperatorCard, configs: list[Config], archs: Sequence[str], toolchain: Toolchain
 ) -> list[Unit]:
     found: list[Unit] = []
+    identity = toolchain.identity
     for config in configs:
         for group in groups(plan, card, config):
-            program = cuda_program(plan, group, config)
+            program = cuda_program(plan, card, group, config)
             for arch in archs:
                 options = unit_options(plan, arch, toolchain)
                 flags = [option for option in options if not option.startswith("-I")] + list(program.names)
-                key = unit_key(program.whole, flags, toolchain.identity)
+                key = unit_key(program.whole, flags, identity)
                 found.append(Unit(config, group, arch, program, options, key))
     return found
 
@@ -122,9 +123,7 @@ def cache_of(ctx: JobContext, arch: str) -> UnitCache:
     return UnitCache(ctx.workspace.root / "cache" / "cuda", suffix)
 
 
-def _entries(
-    ctx: JobContext, plan: Plan, card: OperatorCard, units: list[Unit], toolchain: Toolchain, limits: Limits
-) -> dict[str, Entry]:
+def _entries(ctx: JobContext, plan: Plan, units: list[Unit], toolchain: Toolchain, limits: Limits) -> dict[str, Entry]:
     """The outcome of every unit by its key, from the cache where it has them."""
     by_key = {unit.key: unit for unit in units}
 
@@ -144,8 +143,7 @@ def _entries(
         def compile_one(unit: Unit) -> tuple[str, Entry]:
             request = Request(unit.program.prelude, unit.program.text, unit.options, list(unit.program.names), True)
             answer = compile_program(ctx, toolchain, request, limits)
-            launches = launch_declarations(plan, card, unit.group, unit.config)
-            entry = examine(plan, launches, answer, limits).model_copy(update={"text": unit.text})
+            entry = examine(plan, unit.program.launches, answer, limits).model_copy(update={"text": unit.text})
             if entry.reason == "limit_exceeded":
                 return unit.key, entry
             return unit.key, cache_of(ctx, unit.arch).put(unit.key, entry, _image(unit, answer, entry))

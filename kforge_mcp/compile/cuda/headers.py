@@ -71,7 +71,7 @@ def limits_cooperative_groups(source: str) -> bool:
 def refused_headers(source: str) -> list[Diagnostic]:
     """Headers that device code has no use for: those of the host, of torch, and files by path."""
     lines = source.split("\n")
-    shims = {str(path.relative_to(SHIMS)) for path in SHIMS.rglob("*") if path.is_file()}
+    shims = {str(path.relative_to(SHIMS)) for path in SHIMS.rglob("*") if path.is_file() and path.suffix != ".md"}
     found = []
     for number, header in includes(source):
         if header in shims or _DEVICE.fullmatch(header):

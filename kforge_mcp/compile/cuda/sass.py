@@ -46,7 +46,7 @@ def candidate_sass(
     values = ", ".join(f"{name}={value}" for name, value in config.items())
     parts = [f"// {arch}, {values or 'no tunables'}; NVRTC {toolchain.nvrtc}"]
     for group in groups(plan, card, config):
-        program = cuda_program(plan, group, config)
+        program = cuda_program(plan, card, group, config)
         cubin = _cubin(ctx, plan, program, arch, toolchain)
         parts.append(f"// for {', '.join(variant.variant_id for variant in group.variants)}: {_types(group)}")
         parts.append(_with_lines(disassemble(ctx, toolchain, cubin), plan.source))

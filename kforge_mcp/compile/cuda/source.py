@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from kforge_mcp.candidate.c_types import scalar_type_name, tensor_type
 from kforge_mcp.candidate.declaration import Config, Plan, Scalar
-from kforge_mcp.candidate.signature import Group, LaunchDeclaration
+from kforge_mcp.candidate.signature import Group, LaunchDeclaration, launch_declarations
 from kforge_mcp.compile.cuda.headers import prelude
 from kforge_mcp.compile.source import CONTRACT_FILE, PREAMBLE_FILE
+from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.tensor import FLOATING
 
 CANDIDATE_FILE = "candidate.cu"
@@ -47,6 +48,7 @@ class Program:
     text: str
     names: tuple[str, ...]
     """NVRTC name expressions: the kernels that the plan launches."""
+    launches: tuple[LaunchDeclaration, ...]
 
     @property
     def whole(self) -> str:
@@ -54,8 +56,9 @@ class Program:
         return self.prelude + self.text
 
 
-def cuda_program(plan: Plan, group: Group, config: Config) -> Program:
+def cuda_program(plan: Plan, card: OperatorCard, group: Group, config: Config) -> Program:
     """The program of a plan for one group of variants and one configuration."""
+    launches = launch_declarations(plan, card, group, config)
     spaces = [space.dtype for space in plan.workspace]
     text = "\n".join(
         [
@@ -65,12 +68,12 @@ def cuda_program(plan: Plan, group: Group, config: Config) -> Program:
             plan.source.removeprefix("\ufeff"),
             f'#line 1 "{CONTRACT_FILE}"',
             _CLOSED,
-            *(line for number, launch in enumerate(group.launches) for line in _checks(number, launch)),
+            *(line for number, launch in enumerate(launches) for line in _checks(number, launch)),
             "",
         ]
     )
-    names = tuple(dict.fromkeys(launch.kernel for launch in group.launches))
-    return Program(prelude(plan.source, [*group.dtypes.values(), *spaces]), text, names)
+    names = tuple(dict.fromkeys(launch.kernel for launch in launches))
+    return Program(prelude(plan.source, [*group.dtypes.values(), *spaces]), text, names, tuple(launches))
 
 
 def _preamble(plan: Plan, group: Group, config: Config) -> Iterator[str]:

@@ -6,6 +6,7 @@ import pytest
 
 from kforge_mcp.candidate.signature import minimal_candidate
 from kforge_mcp.compile.cuda.cubin import read_cubin
+from tests.candidate.cards import constant, dense, make_card, make_variant, tensor
 from tests.candidate.test_signature import CARDS
 from tests.compile.cuda import programs
 from tests.compile.cuda.conftest import CompileCuda, failed, ok
@@ -115,3 +116,15 @@ def test_fast_math_is_an_option_and_changes_the_code(cuda: CompileCuda) -> None:
     plain = ok(cuda(programs.candidate(code)))
     fast = ok(cuda(programs.candidate(code, top='options = ["--use_fast_math"]\n')))
     assert plain.binaries[0].digest != fast.binaries[0].digest
+
+
+def test_variants_that_launch_nothing_have_a_binary_of_their_own(cuda: CompileCuda) -> None:
+    first = make_variant("v0", [dense(0, 256)], [tensor("x", 0), constant("scale", 0.5)], [dense(0, 256)])
+    second = make_variant("v1", [dense(4, 256)], [tensor("x", 0), constant("scale", 0.5)], [dense(4, 256)])
+    binaries = ok(cuda(programs.PLAIN, make_card(first, second))).binaries
+    assert [(one.variants, [kernel.kernel for kernel in one.kernels]) for one in binaries] == [
+        (["v0"], []),
+        (["v1"], ["k"]),
+    ]
+    broken = programs.PLAIN.replace("long long n", "int n")
+    assert failed(cuda(broken, make_card(first, second))).reason == "contract_error"

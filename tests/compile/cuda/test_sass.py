@@ -66,7 +66,7 @@ def test_the_code_is_that_of_nvcc(ctx: JobContext, cuda: CompileCuda, tmp_path: 
     toolchain = find_toolchain(ctx)
     plan = plan_of(source, dtype)
     (group,) = groups(plan, card(dtype), {})
-    program = cuda_program(plan, group, {})
+    program = cuda_program(plan, card(dtype), group, {})
     (tmp_path / "candidate.cu").write_text(program.whole)
     command = [
         NVCC, "-cubin", "-arch=sm_90a", "-std=c++17", "-D_CG_LIMIT_INCLUDED_DEPENDENCIES", "candidate.cu",

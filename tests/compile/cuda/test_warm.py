@@ -85,8 +85,9 @@ def test_a_parent_that_died_is_replaced(workspace: Workspace, cuda: CompileCuda)
     assert after.process.pid != before.process.pid
 
 
-def test_the_parent_has_one_thread_and_keeps_headers_precompiled(ctx: JobContext, cuda: CompileCuda) -> None:
-    ok(cuda(CUB, card("fp16")))
+def test_the_parent_has_one_thread_and_keeps_headers_precompiled(workspace: Workspace, cuda: CompileCuda) -> None:
+    with JobContext.standalone(workspace) as ctx:
+        ok(cuda(CUB, card("fp16"), ctx=ctx))
     (parent,) = warm._parents.values()
     process = Path("/proc", str(parent.process.pid))
     assert len(list((process / "task").iterdir())) == 1
