@@ -19,7 +19,7 @@ def test_a_card_of_a_cuda_project_shows_the_cuda_contract(workspace: Workspace) 
     with workspace.transaction() as session:
         projects.save(session, project)
     _, card = store_card(workspace, project)
-    text, output = card_page(workspace, card.card_id).version(0, 2000, 4, 2000)
+    text, output = card_page(workspace, card.card_id).version(0, 2000, 4, 20_000)
     assert output.c_signature.startswith("__global__ void kernel(const hidden_states_t* hidden_states, ")
     assert "size expressions are long long" in output.c_signature
     assert any("[[step]]" in line for line in output.contract)
