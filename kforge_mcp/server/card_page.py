@@ -123,7 +123,7 @@ class CardPage:
 def card_page(workspace: Workspace, card_id: str) -> CardPage:
     """Look a card up with its signature, its seed and its best candidate. Raises `NotFoundError`."""
     from kforge_mcp.candidate.signature import c_signature
-    from kforge_mcp.search.proposals import outcome
+    from kforge_mcp.search.proposals import outcome, starter
     from kforge_mcp.search.stopping import best_candidate
     from kforge_mcp.store import candidates, cards, projects
 
@@ -136,16 +136,9 @@ def card_page(workspace: Workspace, card_id: str) -> CardPage:
         card=card,
         project=project,
         signature=c_signature(card, None, project.target) if usable else "",
-        seed=_starter(card, project.target) if usable else None,
+        seed=starter(card, project.target) if usable else None,
         best=f"{best.candidate_id}: {outcome(best)}" if best else "",
     )
-
-
-def _starter(card: OperatorCard, target: Target) -> Starter | None:
-    from kforge_mcp.candidate.signature import minimal_candidate
-    from kforge_mcp.search.proposals import Starter, starter
-
-    return starter(card) if target == "cpu" else Starter(name="minimal", source=minimal_candidate(card, target))
 
 
 def _arguments(card: OperatorCard) -> list[Argument]:
