@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kforge_mcp.candidate.expressions import ExpressionError, evaluate, parse_expression
+from kforge_mcp.candidate.scope import variant_scope
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.tensor import TensorSpec
 from kforge_mcp.records.variant import Constant, Variant
@@ -61,7 +63,7 @@ def constant_of(variant: Variant, name: str) -> Constant:
 
 
 def claim(card: OperatorCard, fits: Fits, tensors: Sequence[str], *more: str) -> str | None:
-    """The condition under which a card's variants fit: empty if all do, None if none does."""
+    """The condition that holds for the variants that fit: empty if all do, None if none does or it cannot be said."""
     fitting = [variant for variant in card.variants if fits(variant)]
     if not fitting:
         return None
@@ -73,7 +75,15 @@ def claim(card: OperatorCard, fits: Fits, tensors: Sequence[str], *more: str) ->
         wanted = {spec.dtype for variant in fitting if (spec := tensor_of(variant, name))}
         others = {spec.dtype for variant in card.variants if (spec := tensor_of(variant, name))} - wanted
         clauses += [f'{name}.dtype != "{dtype}"' for dtype in sorted(others)]
-    return " and ".join(clauses)
+    where = " and ".join(clauses)
+    return where if all(_holds(where, variant) == fits(variant) for variant in card.variants) else None
+
+
+def _holds(where: str, variant: Variant) -> bool | None:
+    try:
+        return evaluate(parse_expression(where), variant_scope(variant)) is True
+    except ExpressionError:
+        return None
 
 
 def match_softmax(card: OperatorCard) -> Match | None:
@@ -305,7 +315,7 @@ def match_residual_norm(card: OperatorCard) -> tuple[Match, bool, float] | None:
     if inner is None:
         return None
     returned = re.search(r"return\s+([^\n,]+),\s*([^\n]+)", card.reference_source)
-    sum_first = bool(returned and re.search(r"residual|sum|added", returned[1]))
+    sum_first = bool(returned and _is_sum(returned[1]) and not _is_sum(returned[2]))
     out, total = ("out", "") if outputs == 1 else (("out1", "out0") if sum_first else ("out0", "out1"))
 
     def fits(variant: Variant) -> bool:
@@ -322,6 +332,11 @@ def match_residual_norm(card: OperatorCard) -> tuple[Match, bool, float] | None:
     roles = {"x": x, "residual": residual, "weight": inner.weight, "bias": inner.bias, "eps": inner.eps}
     match = None if where is None else Match({**roles, "out": out, "total": total}, where)
     return match and (match, inner.centred, inner.weight_offset)
+
+
+def _is_sum(returned: str) -> bool:
+    """Whether what a function returns is the sum itself, by its name, rather than something made of it."""
+    return re.fullmatch(r"\(?\w*(?:residual|sum|added|skip)\w*\)?", returned.strip()) is not None
 
 
 def _floating_constant(card: OperatorCard, word: str) -> str:

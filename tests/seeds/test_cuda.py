@@ -20,8 +20,10 @@ from tests.seeds.cuda_cards import (
     embedding,
     group_norm,
     halves,
+    max_pooled,
     mlp,
     pointwise,
+    pooled,
     softmax,
     torch_card,
 )
@@ -109,6 +111,14 @@ def test_a_variant_that_does_not_fit_is_left_to_eager(card: OperatorCard) -> Non
             make_variant("v0", [dense(4)], [tensor("x", 0), constant("eps", 1e-5)], [dense(4)]), name="AddRMSNorm"
         ),
         make_card(name="LlamaRMSNorm"),
+        # Nothing in a condition tells these two variants apart.
+        torch_card(
+            "max_pool2d",
+            max_pooled((2, 8, 8, 8), (2, 8, 4, 4)),
+            pooled((2, 8, 8, 8), (2, 8, 4, 4), kernel_size=2, stride=None, padding=0, dilation=1).model_copy(
+                update={"variant_id": "v1"}
+            ),
+        ),
     ],
 )  # fmt: skip
 def test_a_card_of_another_structure_has_no_cuda_seeds(card: OperatorCard) -> None:
