@@ -3,75 +3,68 @@
 from __future__ import annotations
 
 import ast
-import math
-from typing import Literal
+from collections.abc import Mapping
 
+from kforge_mcp.candidate.bound import BoundArgument, BoundWorkspace, ScalarType
+from kforge_mcp.candidate.c_types import tensor_type
 from kforge_mcp.candidate.declaration import Config, Plan
 from kforge_mcp.candidate.expressions import Expression, ExpressionError, TensorValue, Value, evaluate, kind
 from kforge_mcp.candidate.metadata import source_lines
 from kforge_mcp.candidate.rejection import Rejected, located
 from kforge_mcp.candidate.scope import output_names, variant_scope
-from kforge_mcp.records.base import Record
 from kforge_mcp.records.result import Diagnostic
-from kforge_mcp.records.tensor import ITEMSIZE, DType
 from kforge_mcp.records.variant import Variant
 
-ScalarType = Literal["", "int64", "int32", "float", "double", "bool"]
+__all__ = [
+    "NOMINAL_SM_COUNT",
+    "BoundArgument",
+    "BoundWorkspace",
+    "ScalarType",
+    "argument",
+    "bind",
+    "bind_workspaces",
+    "claimed",
+    "rejection",
+    "scope_of",
+    "size",
+]
 
-_CPU_DTYPES = frozenset({"fp64", "fp32", "fp16", "bf16", "int64", "int32", "int16", "int8", "uint8", "bool"})
-
-
-class BoundArgument(Record):
-    """One argument of the compiled function, in the order of its parameters.
-
-    `tensor`: `index` into `Variant.tensors`; `output`: into `Variant.outputs`; `workspace`: into what
-    `bind_workspaces` returns; all three are passed as a pointer. `null` is a null pointer. `scalar` is `value`
-    passed by value as `scalar_type`.
-    """
-
-    kind: Literal["tensor", "output", "workspace", "null", "scalar"]
-    index: int = 0
-    name: str = ""
-    """The canonical name behind a pointer, `tensors[0]` for an element of a list; empty for a size."""
-    scalar_type: ScalarType = ""
-    value: int | float | bool | None = None
-
-
-class BoundWorkspace(Record):
-    """Scratch memory of one variant, contiguous; `init` says whether it is zeroed before every call."""
-
-    name: str
-    dtype: DType
-    shape: list[int]
-    init: Literal["none", "zero"]
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes to allocate."""
-        return math.prod(self.shape) * ITEMSIZE[self.dtype]
+NOMINAL_SM_COUNT = 132
+"""What `sm_count` is where no device is at hand: the multiprocessors of an H100."""
 
 
 def bind(plan: Plan, variant: Variant, config: Config) -> list[BoundArgument] | Rejected:
     """The arguments of a CPU candidate's `entry` for one variant and one configuration."""
-    scope = variant_scope(variant, config)
+    scope = scope_of(plan, variant, config)
     bound: list[BoundArgument] = []
     for expression in plan.args:
         try:
-            bound.append(_argument(plan, variant, scope, expression))
+            bound.append(argument(plan, variant, scope, expression))
         except ExpressionError as error:
             return rejection(plan, expression, error, variant, config)
     return bound
 
 
-def bind_workspaces(plan: Plan, variant: Variant, config: Config) -> list[BoundWorkspace] | Rejected:
-    """The workspaces of a plan with their sizes for one variant and one configuration."""
+def scope_of(plan: Plan, variant: Variant, config: Config, *, sm_count: int = NOMINAL_SM_COUNT) -> dict[str, Value]:
+    """Every name that a plan's expressions may use in one variant and configuration, with its value."""
     scope = variant_scope(variant, config)
+    if plan.inplace:
+        for name in output_names(variant):
+            del scope[name]
+    return {"sm_count": sm_count, **scope} if plan.target == "cuda" else scope
+
+
+def bind_workspaces(
+    plan: Plan, variant: Variant, config: Config, *, sm_count: int = NOMINAL_SM_COUNT
+) -> list[BoundWorkspace] | Rejected:
+    """The workspaces of a plan with their sizes for one variant and one configuration."""
+    scope = scope_of(plan, variant, config, sm_count=sm_count)
     bound: list[BoundWorkspace] = []
     for space in plan.workspace:
         sizes: list[int] = []
         for expression in space.shape:
             try:
-                sizes.append(_size(evaluate(expression, scope)))
+                sizes.append(size(evaluate(expression, scope)))
             except ExpressionError as error:
                 return rejection(plan, expression, error, variant, config)
         bound.append(BoundWorkspace(name=space.name, dtype=space.dtype, shape=sizes, init=space.init))
@@ -83,7 +76,7 @@ def claimed(plan: Plan, variant: Variant, config: Config) -> bool | Rejected:
     if plan.where is None:
         return True
     try:
-        value = evaluate(plan.where, variant_scope(variant, config))
+        value = evaluate(plan.where, scope_of(plan, variant, config))
         if not isinstance(value, bool):
             raise ExpressionError(f"`where` is a condition, not {kind(value)}")
     except ExpressionError as error:
@@ -109,7 +102,8 @@ def rejection(plan: Plan, expression: Expression, error: ExpressionError, varian
     return located("contract_error", [diagnostic])
 
 
-def _size(value: Value) -> int:
+def size(value: Value) -> int:
+    """A value as a size. Raises ExpressionError for one that is none."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ExpressionError(f"a size is an integer, not {kind(value)}")
     if value < 0:
@@ -117,20 +111,31 @@ def _size(value: Value) -> int:
     return value
 
 
-def _argument(plan: Plan, variant: Variant, scope: dict[str, Value], expression: Expression) -> BoundArgument:
+def argument(
+    plan: Plan,
+    variant: Variant,
+    scope: Mapping[str, Value],
+    expression: Expression,
+    memory: Mapping[str, BoundArgument] | None = None,
+) -> BoundArgument:
+    """What an expression passes to a function. `memory` has the names of a step's own: intermediates, tensor maps.
+
+    Raises:
+        ExpressionError: it has no value, or one that cannot be passed.
+    """
     tree = expression.tree
     if isinstance(tree, ast.Name):
-        named = _named(plan, variant, tree.id)
+        named = (memory or {}).get(tree.id) or _named(plan, variant, tree.id)
         if named:
             return named
     if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
-        argument = variant.argument(tree.value.id)
-        if argument and argument.kind == "tensors":
+        listed = variant.argument(tree.value.id)
+        if listed and listed.kind == "tensors":
             index = evaluate(Expression(expression.text, tree.slice), scope)
             evaluate(expression, scope)
             assert isinstance(index, int)
-            position = range(len(argument.tensors))[index]
-            return _pointer(variant, argument.tensors[position], f"{argument.name}[{position}]")
+            position = range(len(listed.tensors))[index]
+            return _pointer(plan, variant, listed.tensors[position], f"{listed.name}[{position}]")
     value = evaluate(expression, scope)
     if isinstance(value, bool):
         return BoundArgument(kind="scalar", scalar_type="bool", value=value)
@@ -151,30 +156,31 @@ def floating_scalar(variant: Variant) -> ScalarType:
 
 
 def _named(plan: Plan, variant: Variant, name: str) -> BoundArgument | None:
-    outputs = output_names(variant)
+    outputs = [] if plan.inplace else output_names(variant)
     if name in outputs:
-        _check_dtype(variant.outputs[outputs.index(name)].dtype, name)
+        _check_dtype(plan, variant.outputs[outputs.index(name)].dtype, name)
         return BoundArgument(kind="output", index=outputs.index(name), name=name)
     for index, space in enumerate(plan.workspace):
         if space.name == name:
             return BoundArgument(kind="workspace", index=index, name=name)
-    argument = variant.argument(name)
-    if argument is None or (argument.kind == "constant" and argument.value is not None):
+    found = variant.argument(name)
+    if found is None or (found.kind == "constant" and found.value is not None):
         return None
-    if argument.kind == "tensor":
-        return _pointer(variant, argument.tensors[0], name)
-    if argument.kind == "tensors":
+    if found.kind == "tensor":
+        return _pointer(plan, variant, found.tensors[0], name)
+    if found.kind == "tensors":
         raise ExpressionError(
-            f"`{name}` is a list of {len(argument.tensors)} tensors: pass its elements", hint=f"write {name}[0]"
+            f"`{name}` is a list of {len(found.tensors)} tensors: pass its elements", hint=f"write {name}[0]"
         )
     return BoundArgument(kind="null", name=name)
 
 
-def _pointer(variant: Variant, index: int, name: str) -> BoundArgument:
-    _check_dtype(variant.tensors[index].dtype, name)
+def _pointer(plan: Plan, variant: Variant, index: int, name: str) -> BoundArgument:
+    _check_dtype(plan, variant.tensors[index].dtype, name)
     return BoundArgument(kind="tensor", index=index, name=name)
 
 
-def _check_dtype(dtype: str, name: str) -> None:
-    if dtype not in _CPU_DTYPES:
-        raise ExpressionError(f"`{name}` is of type {dtype}, which candidates for the CPU cannot take")
+def _check_dtype(plan: Plan, dtype: str, name: str) -> None:
+    if tensor_type(dtype, plan.target) is None:
+        device = "the CPU" if plan.target == "cpu" else "CUDA"
+        raise ExpressionError(f"`{name}` is of type {dtype}, which candidates for {device} cannot take")

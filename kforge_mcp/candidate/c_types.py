@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kforge_mcp.candidate.binding import ScalarType
+from kforge_mcp.candidate.bound import ScalarType
 from kforge_mcp.records.project import Target
 
 CPU_TYPES: dict[str, str] = {
@@ -41,3 +41,10 @@ def tensor_type(dtype: str, target: Target = "cpu") -> str | None:
 def scalar_type_name(scalar_type: ScalarType, target: Target = "cpu") -> str:
     """The C type in which a scalar argument is passed."""
     return _SCALARS[target][scalar_type]
+
+
+TENSOR_MAP_TYPE = "const __grid_constant__ CUtensorMap"
+TENSOR_MAP_BYTES = 128
+POINTER_BYTES = 8
+SCALAR_BYTES: dict[str, int] = {"int64": 8, "int32": 4, "float": 4, "double": 8, "bool": 1}
+"""Bytes of a scalar argument."""

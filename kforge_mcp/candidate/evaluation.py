@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kforge_mcp.candidate.syntax import INT64_MAX, Expression, ExpressionError
@@ -30,6 +30,22 @@ class TensorValue:
     def numel(self) -> int:
         """Elements."""
         return math.prod(self.shape)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements lie row by row without gaps; strides of single elements do not count."""
+        pairs = zip(self.shape, self.stride, dense_strides(self.shape), strict=True)
+        return self.numel == 0 or all(step == wanted for length, step, wanted in pairs if length > 1)
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a row-major tensor, in elements."""
+    strides: list[int] = []
+    step = 1
+    for length in reversed(shape):
+        strides.append(step)
+        step *= length
+    return tuple(reversed(strides))
 
 
 Value = bool | int | float | str | None | TensorValue | tuple["Value", ...]

@@ -19,6 +19,7 @@ _OPENING = re.compile(r"^[ \t]*//[ \t]*///[ \t]*kforge[ \t]*$")
 _CLOSING = re.compile(r"^[ \t]*//[ \t]*///[ \t]*$")
 _NEAR_OPENING = re.compile(r"^[ \t]*//[ \t/]*/?k-?forge\b", re.IGNORECASE)
 _CONTENT = re.compile(r"^([ \t]*// ?)(.*)$")
+_SINGLE_STEP = re.compile(r"[ \t]*\[[ \t]*step[ \t]*\]")
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -96,6 +97,10 @@ def _parse(lines: list[str], first: int, last: int, content: list[tuple[int, str
             place = (first + 1 + index, column + shift)
         else:
             place = _unbalanced(first, content) or (last, 1)
+        single = next((number for number, (_, line) in enumerate(content) if _SINGLE_STEP.match(line)), None)
+        if single is not None:
+            message = "steps are written as [[step]] tables, with double brackets"
+            return _reject("contract_error", lines, first + 1 + single, content[single][0] + 1, message)
         message = f"the metadata is not TOML: {message}"
         return _reject("syntax_error", lines, *place, message, hint=_toml_hint(lines, place))
     except RecursionError:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from collections.abc import Iterable, Iterator
 
 from kforge_mcp.candidate.binding import bind, bind_workspaces, claimed
 from kforge_mcp.candidate.declaration import Config, Plan, Scalar
+from kforge_mcp.candidate.expressions import Expression
+from kforge_mcp.candidate.kernel_names import spelled
 from kforge_mcp.candidate.metadata import Metadata, read_metadata, source_lines
 from kforge_mcp.candidate.reading import MAX_ARGUMENTS, Reader
-from kforge_mcp.candidate.reading_steps import read_steps, read_tensor_maps, read_workspaces
+from kforge_mcp.candidate.reading_memory import read_tensor_maps, read_workspaces
+from kforge_mcp.candidate.reading_steps import read_steps
 from kforge_mcp.candidate.rejection import Rejected, located
-from kforge_mcp.candidate.steps import Call, Launch
+from kforge_mcp.candidate.step_binding import bind_steps
+from kforge_mcp.candidate.steps import Call, Launch, TensorMap
 from kforge_mcp.candidate.tokens import tokens
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Target
@@ -48,27 +53,27 @@ def _read(reader: Reader) -> Plan | Rejected:
     tunables = reader.tunables()
     pointers = {*reader.table("workspace"), *reader.table("tensor_maps")}
     sizes = {*reader.names, *tunables} - pointers
+    claims_by = frozenset(sizes)
     if reader.target == "cuda":
         sizes.add("sm_count")
     known = sizes | pointers
+    steps = read_steps(reader, known)
+    memory = {*reader.table("workspace"), *(name for step in steps if isinstance(step, Call) for name in step.outs)}
     plan = Plan(
         target=reader.target,
         source=reader.source,
         entry=reader.entry(known),
         args=reader.expressions(("args",), known, most=MAX_ARGUMENTS) if reader.target == "cpu" else (),
-        where=reader.expression(("where",), sizes) if "where" in reader.values else None,
+        where=reader.expression(("where",), claims_by) if "where" in reader.values else None,
         options=reader.options(),
         inplace=reader.inplace(),
-        steps=read_steps(reader, known),
+        steps=steps,
         workspace=read_workspaces(reader, sizes),
         tunables=tunables,
-        tensor_maps=read_tensor_maps(reader, sizes),
+        tensor_maps=read_tensor_maps(reader, sizes, memory),
         metadata_lines=(reader.metadata.first_line, reader.metadata.last_line),
     )
-    if reader.diagnostics:
-        ordered = sorted(reader.diagnostics, key=lambda found: (found.line, found.column))
-        return located(reader.reason or "contract_error", ordered)
-    return plan
+    return reader.rejected() or plan
 
 
 def _refused(reason: str, message: str) -> Rejected:
@@ -76,8 +81,6 @@ def _refused(reason: str, message: str) -> Rejected:
 
 
 def _unbindable(plan: Plan, card: OperatorCard, metadata: Metadata) -> Rejected | None:
-    if plan.target != "cpu":
-        return None
     any_claimed = False
     for config in configurations(plan):
         for variant in card.variants:
@@ -87,7 +90,7 @@ def _unbindable(plan: Plan, card: OperatorCard, metadata: Metadata) -> Rejected 
             if not decision:
                 continue
             any_claimed = True
-            for bound in (bind(plan, variant, config), bind_workspaces(plan, variant, config)):
+            for bound in _bound(plan, variant, config):
                 if isinstance(bound, Rejected):
                     return bound
     if any_claimed:
@@ -99,6 +102,14 @@ def _unbindable(plan: Plan, card: OperatorCard, metadata: Metadata) -> Rejected 
         "contract_error",
         [Diagnostic(severity="error", message=message, line=line, column=column, source_line=text[:200])],
     )
+
+
+def _bound(plan: Plan, variant: Variant, config: Config) -> Iterator[object]:
+    if plan.target == "cuda":
+        yield bind_steps(plan, variant, config, ends_only=True)
+    else:
+        yield bind(plan, variant, config)
+        yield bind_workspaces(plan, variant, config)
 
 
 def configurations(plan: Plan) -> list[Config]:
@@ -131,7 +142,7 @@ def source_key(plan: Plan) -> str:
             [space.name, space.dtype, [size.canonical for size in space.shape], space.init] for space in plan.workspace
         ],
         "tunables": {name: list(values) for name, values in plan.tunables.items()},
-        "tensor_maps": [repr(one) for one in plan.tensor_maps],
+        "tensor_maps": [_map_key(one) for one in plan.tensor_maps],
     }
     digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for token in tokens(code):
@@ -140,9 +151,19 @@ def source_key(plan: Plan) -> str:
 
 
 def _step_key(step: Launch | Call) -> list[object]:
-    args = [expression.canonical for expression in step.args]
     if isinstance(step, Call):
-        return [step.call, args, step.out]
-    sizes = [[size.canonical for size in sizes] for sizes in (step.grid, step.block, step.cluster)]
+        args = [[one.canonical for one in item] if isinstance(item, tuple) else item.canonical for item in step.args]
+        return [step.call, args, *step.outs]
+    sizes = [_texts(sizes) for sizes in (step.grid, step.block, step.cluster, step.args)]
     single = [one.canonical if one else "" for one in (step.shared_bytes, step.repeat)]
-    return [" ".join(tokens(step.kernel)), *sizes, *single, step.cooperative, args]
+    return [spelled(step.kernel), *sizes, *single, step.cooperative]
+
+
+def _map_key(one: TensorMap) -> list[object]:
+    sizes = [_texts(sizes) for sizes in (one.box, one.shape, one.stride, one.element_strides)]
+    words = [one.swizzle, one.interleave, one.l2_promotion, one.out_of_bounds]
+    return [one.name, one.tensor.canonical, *sizes, *words]
+
+
+def _texts(expressions: Iterable[Expression]) -> list[str]:
+    return [expression.canonical for expression in expressions]

@@ -15,7 +15,7 @@ CPP_HELPERS = r"""
 
 namespace kforge {
 
-// Thrown where the expression has no value: overflow, inexact or zero division, an index out of range.
+// Thrown where the expression has no value: overflow, inexact or zero division, an index out of range, no tensor.
 struct Undefined : std::domain_error { using std::domain_error::domain_error; };
 
 struct Tensor {
@@ -74,6 +74,10 @@ template <class Items> inline const auto& at(const Items& items, int64_t i) {
     if (i < -n || i >= n) throw Undefined("index out of range");
     return items[static_cast<size_t>(i < 0 ? i + n : i)];
 }
+inline const Tensor& present(const Tensor& t) {
+    if (!t.present) throw Undefined("an absent tensor has no sizes");
+    return t;
+}
 inline bool is_none(const Tensor& t) { return !t.present; }
 inline bool is_none(std::nullopt_t) { return true; }
 template <class Other> inline bool is_none(const Other&) { return false; }
@@ -102,10 +106,10 @@ def _print(node: ast.expr) -> str:
         case ast.Name(id=name):
             return name
         case ast.Attribute():
-            return f"{_print(node.value)}.{node.attr}"
+            return f"kforge::present({_print(node.value)}).{node.attr}"
         case ast.Subscript():
             if isinstance(node.value, ast.Attribute):
-                items = f"{_print(node.value.value)}.{node.value.attr}"
+                items = f"kforge::present({_print(node.value.value)}).{node.value.attr}"
             else:
                 items = _print(node.value)
             return f"kforge::at({items}, {_print(node.slice)})"

@@ -8,14 +8,6 @@ from typing import Literal
 from kforge_mcp.candidate.expressions import Expression
 from kforge_mcp.records.tensor import DType
 
-CALLS = frozenset(
-    "aten::" + name
-    for name in (
-        "linear", "matmul", "bmm", "addmm", "convolution", "scaled_dot_product_attention", "topk", "sort", "embedding",
-    )
-)  # fmt: skip
-"""Operators that a step may call between launches."""
-
 
 @dataclass(frozen=True)
 class Launch:
@@ -33,11 +25,12 @@ class Launch:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an allow-listed operator; its result is the intermediate tensor `out`."""
+    """One call of an allow-listed operator. An argument in brackets is a list of integers."""
 
     call: str
-    args: tuple[Expression, ...]
-    out: str
+    args: tuple[Expression | tuple[Expression, ...], ...]
+    outs: tuple[str, ...]
+    """A name for each result: a new intermediate tensor, or an output of the card."""
 
 
 Step = Launch | Call
@@ -55,12 +48,18 @@ class Workspace:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A TMA descriptor over a tensor argument, passed as `const __grid_constant__ CUtensorMap`."""
+    """A TMA descriptor, passed as `const __grid_constant__ CUtensorMap`. Sizes outermost first, as in `x.shape`."""
 
     name: str
-    tensor: str
+    tensor: Expression
+    """The name of a tensor, or an element of a list."""
     box: tuple[Expression, ...]
+    shape: tuple[Expression, ...] = ()
+    """The tensor seen in another shape; empty for its own."""
+    stride: tuple[Expression, ...] = ()
+    """Elements; empty for the tensor's own, or row-major where `shape` is given."""
+    element_strides: tuple[Expression, ...] = ()
     swizzle: Literal["none", "32B", "64B", "128B"] = "none"
     interleave: Literal["none", "16B", "32B"] = "none"
     l2_promotion: Literal["none", "64B", "128B", "256B"] = "none"
-    element_strides: tuple[Expression, ...] = ()
+    out_of_bounds: Literal["zero", "nan"] = "zero"

@@ -21,10 +21,12 @@ _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast
 _ADVICE = {
     "size": "write x.shape[i]",
     "dim": "write x.ndim",
+    "ndim": "write x.ndim without parentheses",
     "stride": "write x.stride[i]",
     "shape": "write x.shape[i]",
     "numel": "write x.numel without parentheses",
     "element_size": "write x.itemsize",
+    "itemsize": "write x.itemsize without parentheses",
     "len": "write x.ndim",
 }
 

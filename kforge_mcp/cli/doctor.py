@@ -10,29 +10,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 from kforge_mcp import __version__
+from kforge_mcp.cli.doctor_cuda import cuda_findings
+from kforge_mcp.cli.findings import Finding, Level
 from kforge_mcp.errors import KForgeError
 
-Level = Literal["ok", "warning", "problem"]
 _NEEDED = (
     "mcp", "pydantic", "structlog", "ninja", "sqlalchemy", "alembic", "dask", "distributed", "scipy", "rich",
     "platformdirs", "numpy", "jinja2", "filelock", "cryptography",
 )  # fmt: skip
 _LITTLE_SPACE = 2 << 30
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at. `remedy` says what to do where it is not in order."""
-
-    name: str
-    level: Level
-    detail: str
-    remedy: str = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +63,7 @@ def _looks(options: argparse.Namespace) -> tuple[Callable[[], Iterator[Finding]]
         lambda: _workspace(options.workspace),
         lambda: _model_interpreter(options.python),
         lambda: _compilers(options.workspace),
+        lambda: cuda_findings(options.workspace, options.python),
         _gpu,
         _sandbox,
     )

@@ -14,6 +14,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from pydantic import Field, ValidationError
 
+from kforge_mcp.candidate.tokens import tokens
+from kforge_mcp.compile.outcome import KernelResources
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.records.base import Record
 from kforge_mcp.records.result import Diagnostic, Reason
@@ -28,11 +30,19 @@ class Entry(Record):
     reason: Reason | None = None
     diagnostics: list[Diagnostic] = Field(default_factory=list)
     log: str = ""
+    kernels: list[KernelResources] = Field(default_factory=list)
+    text: str = ""
+    """Digest of the exact text, comments and line ends included."""
 
 
 def unit_key(text: str, flags: Iterable[str], identity: str) -> str:
-    """The key of a translation unit under flags and a compiler."""
-    return hashlib.sha256(json.dumps([text, list(flags), identity]).encode()).hexdigest()
+    """The key of a translation unit under flags and a compiler: of its tokens, whatever its comments and layout."""
+    return hashlib.sha256(json.dumps([list(tokens(text)), list(flags), identity]).encode()).hexdigest()
+
+
+def text_digest(text: str) -> str:
+    """The digest of a unit's exact text."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -40,16 +50,22 @@ class UnitCache:
     """A folder of compiled units. Files appear by rename, so a reader never sees half of one."""
 
     folder: Path
+    suffix: str = ".so"
 
     def library(self, key: str) -> Path:
         """Where the library of a unit is, or would be."""
-        return self.folder / key[:2] / f"{key}.so"
+        return self.folder / key[:2] / f"{key}{self.suffix}"
 
-    def get(self, key: str) -> Entry | None:
-        """The outcome of a unit, or None if it is unknown or its library has changed on disk."""
+    def get(self, key: str, text: str = "") -> Entry | None:
+        """The outcome of a unit, or None if it is unknown or its library has changed on disk.
+
+        An outcome with diagnostics serves only the exact `text` (its digest) that it names lines of.
+        """
         try:
             entry = Entry.model_validate_json((self.folder / key[:2] / f"{key}.json").read_bytes())
             if entry.digest and file_digest(self.library(key)) != entry.digest:
+                return None
+            if text and entry.diagnostics and entry.text != text:
                 return None
         except (FileNotFoundError, ValidationError):
             return None

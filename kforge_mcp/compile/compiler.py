@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 
 from kforge_mcp.candidate.declaration import Config, Plan
 from kforge_mcp.candidate.rejection import summary
 from kforge_mcp.candidate.signature import Group, declaration, groups
 from kforge_mcp.compile.build import Built, Limits, build
-from kforge_mcp.compile.cache import Entry, UnitCache, unit_key
+from kforge_mcp.compile.cache import Entry, UnitCache, text_digest, unit_key
 from kforge_mcp.compile.diagnostics import read_compiler_output, read_linker_output, relevant_linker_output
 from kforge_mcp.compile.outcome import Binary, Compiled, CompileFailed, CompileOutcome
 from kforge_mcp.compile.source import translation_unit
 from kforge_mcp.compile.toolchain import Toolchain, find_toolchain
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.records.card import OperatorCard
+from kforge_mcp.records.project import Interpreter
 from kforge_mcp.records.result import Diagnostic
 
 __all__ = ["Binary", "CompileFailed", "CompileOutcome", "Compiled", "Limits", "compile_candidate"]
@@ -34,9 +36,21 @@ class _Unit:
 
 
 def compile_candidate(
-    ctx: JobContext, plan: Plan, card: OperatorCard, configs: list[Config], *, limits: Limits | None = None
+    ctx: JobContext,
+    plan: Plan,
+    card: OperatorCard,
+    configs: list[Config],
+    *,
+    limits: Limits | None = None,
+    interpreter: Interpreter | None = None,
+    architectures: Sequence[str] = (),
+    sanitized: bool = False,
 ) -> CompileOutcome:
     """Compile a parsed plan under the given configurations of its tunables.
+
+    For CUDA, `interpreter` is the model's, whose torch the toolchain has to fit, and `architectures` are names such
+    as `sm_90a` or, for PTX, `compute_80`; without them it is compiled for this machine's devices, or for common ones.
+    For the CPU, `sanitized` binaries check their own memory accesses and undefined behaviour.
 
     A configuration that fails to compile is left out, with a warning, as long as another one compiles.
 
@@ -44,11 +58,14 @@ def compile_candidate(
         ToolchainError: no usable compiler, or no ninja.
         JobCancelled: the job was cancelled.
     """
-    if plan.target != "cpu":
-        message = "candidates for CUDA are read and checked, but this version compiles candidates for the CPU only"
-        return CompileFailed(reason="target_unavailable", message=message)
+    if plan.target == "cuda":
+        from kforge_mcp.compile.cuda.compiler import compile_cuda
+
+        return compile_cuda(
+            ctx, plan, card, configs, limits=limits, interpreter=interpreter, architectures=architectures
+        )
     limits = limits or Limits()
-    toolchain = find_toolchain(ctx)
+    toolchain = replace(find_toolchain(ctx), sanitized=sanitized)
     flags = (*toolchain.compile_flags, *plan.options, "--", *toolchain.link_flags)
     units = _units(plan, card, configs, flags, toolchain)
     if not units:
@@ -76,12 +93,12 @@ def _entries(
 ) -> dict[str, Entry]:
     """The outcome of every unit by its key, from the cache where it has them."""
     by_key = {unit.key: unit for unit in units}
-    entries = {key: entry for key in by_key if (entry := cache.get(key))}
+    entries = {key: entry for key in by_key if (entry := cache.get(key, text_digest(by_key[key].text)))}
     missing = [key for key in by_key if key not in entries]
     if not missing:
         return entries
     with cache.locked(ctx, missing):
-        entries |= {key: entry for key in missing if (entry := cache.get(key))}
+        entries |= {key: entry for key in missing if (entry := cache.get(key, text_digest(by_key[key].text)))}
         missing = [key for key in missing if key not in entries]
         if not missing:
             return entries
@@ -116,7 +133,7 @@ def _entry(plan: Plan, unit: _Unit, built: Built, timed_out: bool, limits: Limit
         message = "compiling did not end in time" if timed_out else f"compiling failed: {said}"
         reason = "limit_exceeded" if timed_out else "syntax_error"
         diagnostics = [Diagnostic(severity="error", message=message)]
-    return Entry(reason=reason, diagnostics=diagnostics, log=log[:20_000])
+    return Entry(reason=reason, diagnostics=diagnostics, log=log[:20_000], text=text_digest(unit.text))
 
 
 def _outcome(plan: Plan, units: list[_Unit], entries: dict[str, Entry], cache: UnitCache, log: str) -> CompileOutcome:

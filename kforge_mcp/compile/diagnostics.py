@@ -14,7 +14,8 @@ _PLACE = r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)?\s+"
 _MESSAGE = re.compile(_PLACE + r"(?P<severity>fatal error|error|warning|note|sorry, unimplemented): (?P<text>.*)$")
 _ORIGIN = re.compile(_PLACE + r"(?:(?:recursively )?required (?:from|by)|in 'constexpr')")
 _UNDEFINED = re.compile(r"(?:undefined reference to|undefined symbol:) [`']?(?P<name>[^'\n]+?)'?\s*$", re.MULTILINE)
-_OPENMP = ("GOMP_", "omp_", "__kmpc_", "kmpc_")
+_LATER = ("GOMP_", "omp_", "__kmpc_", "kmpc_", "__asan_", "__ubsan_", "__sanitizer_")
+"""Beginnings of names that are resolved when the library is loaded: OpenMP's and the sanitizers'."""
 
 
 @dataclass
@@ -74,9 +75,9 @@ def read_compiler_output(text: str, source: str, entry: str, signature: str, lim
         first = next((one for one in found if one.severity == "error" and one.line), None)
         place = {"line": first.line, "column": first.column, "source_line": first.source_line} if first else {}
         cause = Diagnostic(severity="error", message=exceeded, **place)
-        return Findings("limit_exceeded", _ordered([cause, *found]))
+        return Findings("limit_exceeded", ordered([cause, *found]))
     errors = any(one.severity == "error" for one in found)
-    return Findings(("contract_error" if contract else "syntax_error") if errors else None, _ordered(found))
+    return Findings(("contract_error" if contract else "syntax_error") if errors else None, ordered(found))
 
 
 def read_linker_output(text: str, source: str, entry: str, signature: str) -> Findings:
@@ -85,7 +86,7 @@ def read_linker_output(text: str, source: str, entry: str, signature: str) -> Fi
     names = dict.fromkeys(match["name"].strip() for match in _UNDEFINED.finditer(text))
     found: list[Diagnostic] = []
     for name in names:
-        if name.startswith(_OPENMP):
+        if name.startswith(_LATER):
             continue
         short = name.partition("(")[0].rpartition("::")[2]
         message = f"`{name}` is used but nothing defines it"
@@ -114,7 +115,7 @@ def relevant_linker_output(text: str) -> str:
     kept = [
         line
         for line in text.splitlines()
-        if not line.rstrip().endswith(":") and not any(name.startswith(_OPENMP) for name in _UNDEFINED.findall(line))
+        if not line.rstrip().endswith(":") and not any(name.startswith(_LATER) for name in _UNDEFINED.findall(line))
     ]
     return "\n".join(kept)
 
@@ -131,7 +132,7 @@ def _attach_note(found: list[Diagnostic], file: str, place: tuple[int, int], mes
         found[-1] = last.model_copy(update={"hint": message[:300]})
 
 
-def _ordered(found: list[Diagnostic]) -> list[Diagnostic]:
+def ordered(found: list[Diagnostic]) -> list[Diagnostic]:
     """Errors before warnings, each once, otherwise as the compiler found them."""
     unique = {(one.severity, one.line, one.column, one.message): one for one in reversed(found)}
     kept = list(reversed(unique.values()))

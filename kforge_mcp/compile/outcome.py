@@ -8,8 +8,29 @@ from kforge_mcp.records.base import Record
 from kforge_mcp.records.result import Diagnostic, Reason
 
 
+class KernelResources(Record):
+    """What one kernel of a cubin uses, as the assembler and the cubin state it. Sizes in bytes."""
+
+    kernel: str
+    """As the plan names it: `rms_norm_rows<BLOCK>`."""
+    symbol: str
+    """Its name in the cubin."""
+    registers: int = 0
+    """Of one thread."""
+    spill_store_bytes: int = 0
+    spill_load_bytes: int = 0
+    stack_bytes: int = 0
+    static_shared_bytes: int = 0
+    barriers: int = 0
+    parameters: list[tuple[int, int]] = Field(default_factory=list)
+    """Offset and size of each parameter."""
+
+
 class Binary(Record):
-    """One shared object: the candidate for one signature of types and one configuration of its tunables."""
+    """The candidate for one signature of types, one configuration of its tunables and, for CUDA, one architecture.
+
+    A shared object for the CPU; for CUDA a cubin, or PTX where `arch` begins with `compute_`.
+    """
 
     path: str
     digest: str
@@ -18,7 +39,10 @@ class Binary(Record):
     variants: list[str]
     """The variant_ids with this signature that the candidate claims under this configuration."""
     entry: str
-    """The exported C symbol."""
+    """The exported C symbol; empty for CUDA, where `kernels` has the symbols."""
+    arch: str = ""
+    """`sm_90a` or `compute_80`; empty for the CPU."""
+    kernels: list[KernelResources] = Field(default_factory=list)
 
 
 class Compiled(Record):

@@ -19,6 +19,10 @@ PACKAGES = (
     "(openSUSE), `pacman -S gcc` (Arch), `apk add g++` (Alpine), `conda install gxx` (conda); "
     "or set KFORGE_CXX to a g++ or clang++"
 )
+_SANITIZERS = (
+    "-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=vptr",
+    "-fno-sanitize-recover=undefined",
+)  # fmt: skip
 _V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"})
 
 
@@ -31,11 +35,15 @@ class Toolchain:
     version: str
     baseline: tuple[str, ...]
     """The flags that choose the instruction set."""
+    sanitized: bool = False
+    """Whether binaries check their own memory accesses and undefined behaviour: slow, and never timed or exported."""
 
     @property
     def identity(self) -> str:
         """Equal for toolchains that make equal binaries from equal sources."""
-        return f"{shlex.join(self.command)}\n{self.version}\n{shlex.join(self.baseline)}"
+        return f"{shlex.join(self.command)}\n{self.version}\n{shlex.join(self.baseline)}" + (
+            "\nsanitized" if self.sanitized else ""
+        )
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
@@ -44,11 +52,12 @@ class Toolchain:
         errno and floating-point traps cannot be observed through the contract and their upkeep hinders
         vectorisation, so both are off; values are as IEEE 754 has them, with fused multiply-add.
         """
+        checks = _SANITIZERS if self.sanitized else ()
         limits = ("-fmax-errors=20",) if self.kind == "gcc" else ("-ferror-limit=20",)
         return (
             "-std=c++17", "-O3", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
             "-ffp-contract=fast", *self.baseline, "-Wall", "-Wno-unknown-pragmas", "-fmessage-length=0",
-            "-ftemplate-backtrace-limit=6", *limits,
+            "-ftemplate-backtrace-limit=6", *limits, *checks,
         )  # fmt: skip
 
     @property
@@ -58,12 +67,13 @@ class Toolchain:
         With g++ no OpenMP library is linked: the symbols resolve from the one that torch has loaded, so that eager
         and candidate share threads. clang's own calls need its own library. The candidate's options are not passed:
         -ffast-math at the link would flush denormals in the whole process. Without symbols and build id, equal sources
-        give equal bytes.
+        give equal bytes. A sanitized binary keeps its symbols, for its reports, and takes the sanitizers from the
+        process (see `sanitizer_libraries`).
         """
         runtime = () if self.kind == "gcc" else ("-lomp",)
         return (
-            "-shared", "-s", "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,--no-undefined",
-            "-Wl,--warn-unresolved-symbols", *runtime, "-lm",
+            "-shared", *(() if self.sanitized else ("-s",)), "-Wl,--build-id=none", "-Wl,--as-needed",
+            "-Wl,--no-undefined", "-Wl,--warn-unresolved-symbols", *runtime, "-lm",
         )  # fmt: skip
 
 
@@ -106,6 +116,20 @@ def baseline(cpuinfo: Path = Path("/proc/cpuinfo"), machine: str = platform.mach
         text = ""
     line = next((line for line in text.splitlines() if line.startswith("flags")), "")
     return ("-march=x86-64-v3",) if set(line.split()) >= _V3 else ("-march=x86-64-v2",)
+
+
+def sanitizer_libraries(ctx: JobContext, toolchain: Toolchain) -> list[str]:
+    """What LD_PRELOAD has to name in the process that loads a sanitized binary. Raises ToolchainError."""
+    # clang's library for addresses has the other checks in it.
+    clang = (f"libclang_rt.asan-{platform.machine()}.so",)
+    found = []
+    for name in ("libasan.so", "libubsan.so") if toolchain.kind == "gcc" else clang:
+        run = ctx.run([*toolchain.command, f"-print-file-name={name}"], timeout_s=30)
+        path = run.stdout.strip()
+        if not Path(path).is_absolute():
+            raise ToolchainError(f"{shlex.join(toolchain.command)} has no {name}; install its sanitizer libraries")
+        found.append(os.path.realpath(path))
+    return found
 
 
 def find_ninja(ctx: JobContext) -> str:

@@ -49,3 +49,5 @@ class OperatorCard(Record):
     """`module.path:attribute` of every place that holds the function (function and torch cards)."""
     weak_oracle: str = ""
     """Set when inputs cannot tell a wrong kernel from a right one; nothing is claimed on such a card."""
+    mutates: str = ""
+    """The name of the argument that eager writes into and returns; empty for an operator that returns new tensors."""

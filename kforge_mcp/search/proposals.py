@@ -10,7 +10,7 @@ from pydantic import Field
 from kforge_mcp.records.base import Moment, Record, now
 from kforge_mcp.records.candidate import Candidate, Lease
 from kforge_mcp.records.card import OperatorCard
-from kforge_mcp.records.project import Project
+from kforge_mcp.records.project import Project, Target
 from kforge_mcp.records.result import StageResult
 from kforge_mcp.search import leases
 from kforge_mcp.search.allocation import priority
@@ -161,7 +161,7 @@ def _describe(workspace: Workspace, project: Project, view: CardView, lease: Lea
     tree = view.tree()
     parent = view.find(lease.parent_id)
     source = workspace.blobs.get(parent.source).decode() if parent else ""
-    seed = None if parent else _unused_seed(view, lease)
+    seed = None if parent else _unused_seed(view, lease, project.target)
     children = [row for row in view.candidates if row.parent_id == lease.parent_id]
     best = view.best
     lefts = [left for left in (project_left, iterations_left(view.budget, len(view.leases))) if left >= 0]
@@ -188,9 +188,9 @@ def _describe(workspace: Workspace, project: Project, view: CardView, lease: Lea
     )
 
 
-def _unused_seed(view: CardView, lease: Lease) -> Starter | None:
+def _unused_seed(view: CardView, lease: Lease, target: Target) -> Starter | None:
     """A seed that neither the tree holds nor an earlier lease on the root was offered, as far as there are any."""
-    left = list(starters(view.card, {row.source_key for row in view.candidates}))
+    left = list(starters(view.card, {row.source_key for row in view.candidates}, target=target))
     answered = {row.lease_id for row in view.candidates}
     roots = [one.lease_id for one in view.leases if one.parent_id == ROOT and one.lease_id not in answered]
     return left[roots.index(lease.lease_id) % len(left)] if left else None
@@ -202,12 +202,12 @@ def _step(candidate: Candidate, *, reason: bool = False) -> Step:
     return Step(candidate_id=candidate.candidate_id, note=candidate.note, outcome=outcome(candidate) + detail)
 
 
-def starter(card: OperatorCard) -> Starter | None:
+def starter(card: OperatorCard, target: Target = "cpu") -> Starter | None:
     """A source for the card that compiles: a seed of its operator family, else the smallest possible candidate."""
-    return next(starters(card), None)
+    return next(starters(card, target=target), None)
 
 
-def starters(card: OperatorCard, known: Collection[str] = ()) -> Iterator[Starter]:
+def starters(card: OperatorCard, known: Collection[str] = (), *, target: Target = "cpu") -> Iterator[Starter]:
     """Seeds of the card's operator family that the tree does not hold, and the smallest candidate if there are none.
 
     `known` are the source keys of the tree's candidates.
@@ -218,8 +218,8 @@ def starters(card: OperatorCard, known: Collection[str] = ()) -> Iterator[Starte
 
     if not card.eligible or not card.variants:
         return
-    seeds = [Starter(name=seed.name, source=seed.source) for seed in seeds_for(card)]
-    for seed in seeds or [Starter(name="minimal", source=minimal_candidate(card))]:
-        plan = parse_plan(seed.source, card, "cpu")
+    seeds = [Starter(name=seed.name, source=seed.source) for seed in seeds_for(card, target)]
+    for seed in seeds or [Starter(name="minimal", source=minimal_candidate(card, target))]:
+        plan = parse_plan(seed.source, card, target)
         if isinstance(plan, Rejected) or source_key(plan) not in known:
             yield seed

@@ -68,7 +68,7 @@ def create_candidate(
         raise UsageError(
             f"{card.name} ({card_id}) cannot be replaced: {card.reason} Take another from list_operator_cards."
         )
-    chosen: Target = target or project.target
+    chosen: Target = target or target_of(source, project.target)
     key, rejected = _read(source, card, chosen)
     digest = workspace.blobs.put(source.encode("utf-8", "replace"))
     moment = now()
@@ -108,6 +108,18 @@ def create_candidate(
             candidate = completion.record(session, card, candidate.candidate_id, [failure])
             return Submission(candidate, needs_judging=False, remarks=tuple(remarks))
     return Submission(candidate, needs_judging=rejected is None, remarks=tuple(remarks))
+
+
+def target_of(source: str, default: Target) -> Target:
+    """The target that a source is written for: CUDA if its block has steps, the CPU if it has an `entry`."""
+    from kforge_mcp.candidate.metadata import Metadata, read_metadata
+
+    metadata = read_metadata(source)
+    if not isinstance(metadata, Metadata):
+        return default
+    if "step" in metadata.values:
+        return "cuda"
+    return "cpu" if "entry" in metadata.values else default
 
 
 def _read(source: str, card: OperatorCard, target: Target) -> tuple[str, StageResult | None]:
@@ -207,6 +219,7 @@ class _Judged:
 def _judge(ctx: JobContext, project: Project, card: OperatorCard, candidate: Candidate, stages: list[str]) -> _Judged:
     from kforge_mcp.candidate.plan import Rejected, configurations, parse_plan
     from kforge_mcp.compile.compiler import CompileFailed, compile_candidate
+    from kforge_mcp.compile.cuda.report import resource_notes
 
     candidate_id = candidate.candidate_id
     plan = parse_plan(ctx.workspace.blobs.get(candidate.source).decode(), card, candidate.target)
@@ -214,18 +227,34 @@ def _judge(ctx: JobContext, project: Project, card: OperatorCard, candidate: Can
         failure = _failed(candidate_id, "compile", plan.reason, plan.message)
         return _Judged([failure.model_copy(update={"diagnostics": list(plan.diagnostics)})])
     ctx.progress("compiling", 0.05)
-    outcome = compile_candidate(ctx, plan, card, configurations(plan))
+    outcome = compile_candidate(ctx, plan, card, configurations(plan), interpreter=project.interpreter)
     if isinstance(outcome, CompileFailed):
         failure = _failed(candidate_id, "compile", outcome.reason, outcome.message)
         return _Judged([failure.model_copy(update={"diagnostics": list(outcome.diagnostics)})], log=outcome.log)
     diagnostics = list(outcome.diagnostics)
+    notes = resource_notes(outcome.binaries)
     compiled = StageResult(
-        candidate_id=candidate_id, stage="compile", status="ok", passed=True, diagnostics=diagnostics
+        candidate_id=candidate_id, stage="compile", status="ok", passed=True, diagnostics=diagnostics, notes=notes
     )
     wanted = tuple(stage for stage in STAGES[1:] if stage in stages)
     if not wanted:
         return _Judged([compiled], log=outcome.log)
+    if candidate.target != project.target:
+        return _Judged([compiled, _unavailable(project, compiled)], log=outcome.log)
     return _evaluate(ctx, project, card, plan, outcome, compiled, wanted)
+
+
+def _unavailable(project: Project, compiled: StageResult) -> StageResult:
+    """Why a candidate for another target than the project's cannot be judged; what compiling found is kept."""
+    torch = f"{project.interpreter.executable} has torch {project.interpreter.torch_version}"
+    cuda = f"with CUDA {project.interpreter.cuda_version}" if project.interpreter.cuda_version else "without CUDA"
+    message = (
+        f"compiled, but not judged: the project was captured on {project.device.name} ({project.target}), so eager's "
+        f"inputs and times for {'CUDA' if project.target == 'cpu' else 'the CPU'} are missing. {torch} {cuda}. Capture "
+        "the model on a machine with an NVIDIA GPU, its driver and a CUDA build of torch to judge CUDA candidates."
+    )
+    result = _failed(compiled.candidate_id, "validate", "target_unavailable", message)
+    return result.model_copy(update={"notes": compiled.notes})
 
 
 def _evaluate(

@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from dataclasses import asdict
 
 from kforge_mcp.candidate.plan import Rejected, parse_plan
 from kforge_mcp.records.card import OperatorCard
+from kforge_mcp.records.project import Target
+from kforge_mcp.seeds.cuda import cuda_seeds
 from kforge_mcp.seeds.matching import Normalization, Rotary, match_normalization, match_rotary
+from kforge_mcp.seeds.seed import Seed, render
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("kforge_mcp.seeds"),
-    undefined=StrictUndefined,
-    keep_trailing_newline=True,
-    autoescape=False,  # C++ source, not markup
-)
+__all__ = ["Seed", "seeds_for"]
 
 
-@dataclass(frozen=True)
-class Seed:
-    """A candidate to begin a search with."""
-
-    name: str
-    family: str
-    """`rms_norm`, `layer_norm` or `rotary`."""
-    source: str
-    note: str
-    """What it does and what its tunables change, in a sentence."""
-
-
-def seeds_for(card: OperatorCard) -> list[Seed]:
-    """Seeds for a card's CPU target, the plainest first; empty if no family is recognised."""
+def seeds_for(card: OperatorCard, target: Target = "cpu") -> list[Seed]:
+    """Seeds for a card on a target, the plainest first; empty if no family is recognised."""
     if not card.variants:
         return []
-    found: list[Seed] = []
+    found = cuda_seeds(card) if target == "cuda" else _cpu_seeds(card)
+    return [seed for seed in found if not isinstance(parse_plan(seed.source, card, target), Rejected)]
+
+
+def _cpu_seeds(card: OperatorCard) -> Iterator[Seed]:
     normalization = match_normalization(card)
     if normalization:
-        found += _normalization(normalization)
+        yield from _normalization(normalization)
     rotary = match_rotary(card)
     if rotary:
-        found += _rotary(rotary)
-    return [seed for seed in found if not isinstance(parse_plan(seed.source, card, "cpu"), Rejected)]
+        yield from _rotary(rotary)
 
 
 def _normalization(match: Normalization) -> Iterator[Seed]:
@@ -64,7 +51,7 @@ def _normalization(match: Normalization) -> Iterator[Seed]:
         "lanes": "LANES partial sums hide the latency of additions; PARALLEL_FROM elements on use threads",
     }
     for style, note in notes.items():
-        yield Seed(f"{family}_{style}", family, _render(f"{family}_{style}", values), note)
+        yield Seed(f"{family}_{style}", family, render(f"{family}_{style}.cpp.j2", values), note)
 
 
 def _rotary(match: Rotary) -> Iterator[Seed]:
@@ -74,8 +61,4 @@ def _rotary(match: Rotary) -> Iterator[Seed]:
         "fixed": "loops of fixed length for the usual head sizes; POSITIONS at a time, threads from PARALLEL_FROM on",
     }
     for style, note in notes.items():
-        yield Seed(f"rotary_{style}", "rotary", _render(f"rotary_{style}", values), note)
-
-
-def _render(name: str, values: dict[str, object]) -> str:
-    return _TEMPLATES.get_template(f"{name}.cpp.j2").render(values)
+        yield Seed(f"rotary_{style}", "rotary", render(f"rotary_{style}.cpp.j2", values), note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kforge_mcp.candidate.scope import output_names
 from kforge_mcp.records.card import OperatorCard
@@ -44,28 +44,38 @@ class Rotary:
 
 def match_normalization(card: OperatorCard) -> Normalization | None:
     """The card as RMSNorm or LayerNorm over the last axis, or None."""
-    kind = _normalization_kind(card)
-    first = card.variants[0]
-    tensors = [argument for argument in first.arguments if argument.kind == "tensor"]
-    if not kind or not tensors or len(first.outputs) != 1:
+    tensors = [argument.name for argument in card.variants[0].arguments if argument.kind == "tensor"]
+    if not tensors or len(card.variants[0].outputs) != 1:
         return None
-    x, rest = tensors[0].name, [argument.name for argument in tensors[1:]]
+    x, rest = tensors[0], tensors[1:]
+    found = match_normalization_of(card, x, rest)
+    if found is None:
+        return None
+    ranks = _ranks(card, lambda variant: _normalizes(variant, x, rest))
+    if not ranks:
+        return None
+    where = "" if all(_normalizes(v, x, rest) for v in card.variants) else dense_clause([x, "out"], ranks)
+    return replace(found, where=where)
+
+
+def match_normalization_of(card: OperatorCard, x: str, rest: list[str]) -> Normalization | None:
+    """The names of a normalisation of `x` whose other tensors are `rest`, whatever their shapes, or None."""
+    kind = _normalization_kind(card)
+    if not kind:
+        return None
     bias = next((name for name in rest if re.search(r"bias|beta|shift", name)), "")
     weight = next((name for name in rest if name != bias), "")
-    eps = next((a.name for a in first.arguments if a.kind == "constant" and isinstance(a.value, float)), "")
+    constants = (a for a in card.variants[0].arguments if a.kind == "constant")
+    eps = next((argument.name for argument in constants if isinstance(argument.value, float)), "")
     centred = kind == "layer"
     if not eps or {weight, bias} - {""} != set(rest) or (not centred and (bias or not weight)):
-        return None
-    ranks = _ranks(card, lambda variant: _normalizes(variant, x, [name for name in (weight, bias) if name]))
-    if not ranks:
         return None
     offset = (
         1.0
         if re.search(r"\b1(?:\.0)?\s*\+\s*self\.weight|self\.weight(?:\.\w+\(\))?\s*\+\s*1", card.reference_source)
         else 0.0
     )
-    where = "" if all(_normalizes(v, x, rest) for v in card.variants) else _dense_clause([x, "out"], ranks)
-    return Normalization(x, weight, bias, eps, offset, centred, where)
+    return Normalization(x, weight, bias, eps, offset, centred, "")
 
 
 def _normalization_kind(card: OperatorCard) -> str:
@@ -79,12 +89,12 @@ def _normalization_kind(card: OperatorCard) -> str:
 
 
 def _normalizes(variant: Variant, x: str, vectors: list[str]) -> bool:
-    source = _tensor(variant, x)
-    if source is None or not source.shape or not source.numel or not _dense(source) or not _dense(variant.outputs[0]):
+    source = tensor_of(variant, x)
+    if source is None or not source.shape or not source.numel or not dense(source) or not dense(variant.outputs[0]):
         return False
-    specs = [_tensor(variant, name) for name in vectors]
+    specs = [tensor_of(variant, name) for name in vectors]
     columns = source.shape[-1]
-    sized = all(spec and spec.shape == [columns] and (_dense(spec)) for spec in specs)
+    sized = all(spec and spec.shape == [columns] and (dense(spec)) for spec in specs)
     dtypes = {spec.dtype for spec in (source, *specs, variant.outputs[0]) if spec}
     lists = [a.value for a in variant.arguments if a.kind == "constant" and isinstance(a.value, list)]
     wide = "fp64" in dtypes and len(dtypes) > 1
@@ -113,13 +123,13 @@ def match_rotary(card: OperatorCard) -> Rotary | None:
     clauses.append(f"{rotary.q}.shape[3] % 2 == 0 and {cos}.shape[2] == {rotary.q}.shape[3]")
     if axis and axis.kind == "constant":
         clauses.append(f"unsqueeze_dim == {heads}")
-    dtypes = {(_tensor(v, rotary.q) or v.outputs[0]).dtype for v in card.variants if not _rotates(v, rotary)}
+    dtypes = {(tensor_of(v, rotary.q) or v.outputs[0]).dtype for v in card.variants if not _rotates(v, rotary)}
     clauses += [f'{rotary.q}.dtype != "{dtype}"' for dtype in sorted(dtypes - CPU_FLOATING)]
     return Rotary(rotary.q, rotary.k, cos, sin, heads, 3 - heads, " and ".join(clauses))
 
 
 def _rotates(variant: Variant, rotary: Rotary) -> bool:
-    q, k, cos, sin = (_tensor(variant, name) for name in (rotary.q, rotary.k, rotary.cos, rotary.sin))
+    q, k, cos, sin = (tensor_of(variant, name) for name in (rotary.q, rotary.k, rotary.cos, rotary.sin))
     if not (q and k and cos and sin) or len(output_names(variant)) != 2:
         return False
     rows = (q, k, cos, sin, *variant.outputs)
@@ -137,12 +147,14 @@ def _rotates(variant: Variant, rotary: Rotary) -> bool:
     )
 
 
-def _tensor(variant: Variant, name: str) -> TensorSpec | None:
+def tensor_of(variant: Variant, name: str) -> TensorSpec | None:
+    """The tensor behind an argument, or None if that is no tensor in this variant."""
     argument = variant.argument(name)
     return variant.tensors[argument.tensors[0]] if argument and argument.kind == "tensor" else None
 
 
-def _dense(spec: TensorSpec) -> bool:
+def dense(spec: TensorSpec) -> bool:
+    """Whether a tensor is contiguous, row by row."""
     expected = 1
     for size, step in zip(reversed(spec.shape), reversed(spec.stride), strict=True):
         if size != 1 and step != expected:
@@ -155,7 +167,7 @@ def _ranks(card: OperatorCard, fits: Callable[[Variant], bool]) -> list[int]:
     return sorted({len(variant.outputs[0].shape) for variant in card.variants if fits(variant)})
 
 
-def _dense_clause(names: list[str], ranks: list[int]) -> str:
+def dense_clause(names: list[str], ranks: list[int]) -> str:
     """A condition that tensors of one of these ranks are contiguous and not empty."""
     choices: list[str] = []
     for rank in ranks:

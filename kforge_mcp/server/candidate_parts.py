@@ -36,7 +36,7 @@ def candidate_part(workspace: Workspace, candidate_id: str, part: str) -> tuple[
     if part == "diff":
         return candidate, _diff(workspace, candidate, parent)
     if part == "sass":
-        return candidate, _no_sass(candidate)
+        return candidate, _sass(workspace, candidate)
     digest = candidate.log if part == "log" else candidate.samples
     if digest:
         return candidate, _blob(workspace, digest)
@@ -48,10 +48,32 @@ def _blob(workspace: Workspace, digest: str) -> str:
     return workspace.blobs.get(digest).decode(errors="replace")
 
 
-def _no_sass(candidate: Candidate) -> str:
-    if candidate.target == "cpu":
-        return f"{candidate.candidate_id} is a CPU candidate: SASS is machine code of NVIDIA GPUs. See part='log'."
-    return f"{candidate.candidate_id} has no cubin to disassemble: it was not compiled for CUDA."
+def _sass(workspace: Workspace, candidate: Candidate) -> str:
+    """Machine code with line information, made when it is asked for; for the CPU what became of the loops."""
+    from kforge_mcp.candidate.plan import Rejected, configurations, parse_plan
+    from kforge_mcp.compile.cuda.sass import candidate_sass
+    from kforge_mcp.compile.cuda.warm import close_all
+    from kforge_mcp.compile.vectorisation import vectorisation_report
+    from kforge_mcp.engine.context import JobContext
+    from kforge_mcp.store import cards, projects
+
+    with workspace.reading() as session:
+        card = cards.get(session, candidate.card_id)
+        project = projects.get(session, candidate.project_id)
+    plan = parse_plan(_blob(workspace, candidate.source), card, candidate.target)
+    if isinstance(plan, Rejected):
+        return f"{candidate.candidate_id} has no machine code: {plan.message}"
+    latest = candidate.benchmarked or candidate.validated
+    config = (latest.config if latest else {}) or configurations(plan)[0]
+    try:
+        with JobContext.standalone(workspace, tool="get_candidate") as ctx:
+            if candidate.target == "cuda":
+                return candidate_sass(ctx, plan, card, config, project.interpreter)
+            report = vectorisation_report(ctx, plan, card, config)
+    finally:
+        # The engine's compiler stays warm; the server's own is not worth keeping for a listing.
+        close_all()
+    return f"{candidate.candidate_id} is a CPU candidate, so this is what the compiler made of its loops:\n{report}"
 
 
 def _diff(workspace: Workspace, candidate: Candidate, parent: Candidate | None) -> str:

@@ -60,13 +60,25 @@ class CardOutput(Output):
     best_candidate: str = ""
 
 
-_CONTRACT = (
-    "One file; its plan is a TOML block in line comments between `// /// kforge` and `// ///`; see kforge://guide/candidate.",
-    "CPU: C++17 with OpenMP; `entry` names an extern \"C\" void function, `args` its arguments in order.",
+_COMMON = (
     "Outputs are allocated with eager's shape, dtype and strides; write every element.",
     "Inputs must stay unchanged unless the card is in place; no global state, threads of your own, files or sockets.",
     "Judged against a float64 oracle on real and on fresh inputs; a variant that `where` leaves out stays with eager.",
 )  # fmt: skip
+_FILE = "One file; its plan is a TOML block in line comments between `// /// kforge` and `// ///`; see kforge://guide/candidate."
+_CONTRACT: dict[Target, tuple[str, ...]] = {
+    "cpu": (
+        _FILE,
+        "CPU: C++17 with OpenMP; `entry` names an extern \"C\" void function, `args` its arguments in order.",
+        *_COMMON,
+    ),
+    "cuda": (
+        _FILE,
+        "CUDA: device code only; each [[step]] launches a __global__ function (`kernel`, `grid`, `block`, `args`) or "
+        "calls an ATen operator (`call`, `args`, `out`); kforge compiles and launches.",
+        *_COMMON,
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,7 +108,7 @@ class CardPage:
             arguments=[argument_row(item, self.card, self.project.target) for item in _arguments(self.card)],
             variants=[variant_row(variant) for variant in self.card.variants[:variants]],
             variants_total=len(self.card.variants),
-            contract=list(_CONTRACT),
+            contract=list(_CONTRACT[self.project.target]),
             c_signature=self.signature,
             reference_source=part,
             reference_total_chars=len(reference),
@@ -123,8 +135,8 @@ def card_page(workspace: Workspace, card_id: str) -> CardPage:
     return CardPage(
         card=card,
         project=project,
-        signature=c_signature(card, None) if usable else "",
-        seed=starter(card) if usable else None,
+        signature=c_signature(card, None, project.target) if usable else "",
+        seed=starter(card, project.target) if usable else None,
         best=f"{best.candidate_id}: {outcome(best)}" if best else "",
     )
 

@@ -14,9 +14,9 @@ args = ["hidden_states", "weight", "variance_epsilon", "hidden_states.shape[-1]"
 CUDA = """where = "hidden_states.shape[-1] % 4 == 0"
 options = ["--use_fast_math", "-maxrregcount=64"]
 [[step]]
-call = "aten::linear"
-args = ["hidden_states", "weight"]
-out = "h"
+call = "aten::sort"
+args = ["hidden_states", "-1", true]
+out = ["h", "order"]
 [[step]]
 kernel = "norm<BLOCK>"
 grid = ["hidden_states.numel // hidden_states.shape[-1]", 1]
@@ -29,7 +29,8 @@ scratch = { dtype = "fp32", shape = ["BLOCK", "2"], init = "zero" }
 [tunables]
 BLOCK = [128, 256]
 [tensor_maps]
-map_x = { tensor = "hidden_states", box = ["1", "64"], swizzle = "128B" }"""
+map_x = { tensor = "h", shape = ["h.numel // h.shape[-1]", "h.shape[-1]"], box = ["1", "32"], swizzle = "128B" }"""
+CUDA_CODE = "template <int B> __global__ void norm() {}\n__global__ void k() {}\n"
 
 
 def accepted(metadata: str, code: str = "", target: str = "cpu") -> Plan:
@@ -39,7 +40,8 @@ def accepted(metadata: str, code: str = "", target: str = "cpu") -> Plan:
 
 
 def refused(metadata: str, target: str = "cpu") -> Rejected:
-    rejected = parse_plan(candidate_text(metadata), CARD, target)  # pyright: ignore[reportArgumentType]
+    code = CUDA_CODE if target == "cuda" else ""
+    rejected = parse_plan(candidate_text(metadata, code), CARD, target)  # pyright: ignore[reportArgumentType]
     assert isinstance(rejected, Rejected)
     assert len(rejected.message) <= 1500
     return rejected
@@ -57,10 +59,10 @@ def test_a_cpu_plan_is_read_whole() -> None:
 
 
 def test_a_cuda_plan_is_read_whole() -> None:
-    plan = accepted(CUDA, target="cuda")
+    plan = accepted(CUDA, CUDA_CODE, target="cuda")
     call, launch = plan.steps
     assert isinstance(call, Call)
-    assert (call.call, call.out) == ("aten::linear", "h")
+    assert (call.call, call.outs) == ("aten::sort", ("h", "order"))
     assert isinstance(launch, Launch)
     assert [size.text for size in launch.grid] == ["hidden_states.numel // hidden_states.shape[-1]", "1"]
     assert launch.repeat is not None
@@ -207,7 +209,7 @@ def test_what_changes_the_meaning_makes_another_candidate(metadata: str, code: s
 @given(st.data())
 def test_no_damage_to_a_candidate_makes_its_reader_fail(data: st.DataObject) -> None:
     target = data.draw(st.sampled_from(["cpu", "cuda"]))
-    text = candidate_text(GOOD + "\n[tunables]\nA = [1, 2]" if target == "cpu" else CUDA, "int f(int);\n")
+    text = candidate_text(GOOD + "\n[tunables]\nA = [1, 2]" if target == "cpu" else CUDA, CUDA_CODE)
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(text) - 1))
         stop = min(len(text), start + data.draw(st.integers(0, 8)))

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from kforge_mcp.candidate.bound import BoundLaunch, BoundProgram
 from kforge_mcp.candidate.plan import Plan, parse_plan
-from kforge_mcp.candidate.signature import c_signature, groups, minimal_candidate
+from kforge_mcp.candidate.signature import c_signature, groups, launch_declarations, minimal_candidate
+from kforge_mcp.candidate.step_binding import bind_steps
+from kforge_mcp.records.card import OperatorCard
+from kforge_mcp.records.project import Target
 from kforge_mcp.records.variant import Argument
 from tests.candidate.cards import (
     absent,
@@ -17,6 +21,7 @@ from tests.candidate.cards import (
     rotary,
     tensor,
 )
+from tests.candidate.cuda import launch, plan_for
 
 LISTED = make_card(
     make_variant(
@@ -91,9 +96,10 @@ def test_an_absent_tensor_has_the_type_it_has_elsewhere() -> None:
     assert "bias_t = double (fp64); null where absent" in c_signature(card)
 
 
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.variants[0].arguments[0].name)
-def test_the_minimal_candidate_of_a_card_is_a_valid_plan(card: object) -> None:
-    plan = parse_plan(minimal_candidate(card), card, "cpu")  # pyright: ignore[reportArgumentType]
+def test_the_minimal_candidate_of_a_card_is_a_valid_plan(card: OperatorCard, target: Target) -> None:
+    plan = parse_plan(minimal_candidate(card, target), card, target)
     assert isinstance(plan, Plan), plan.message
 
 
@@ -103,3 +109,107 @@ def test_the_minimal_candidate_leaves_out_types_that_the_cpu_lacks() -> None:
     plan = parse_plan(minimal_candidate(card), card, "cpu")
     assert isinstance(plan, Plan)
     assert [variant.variant_id for group in groups(plan, card, {}) for variant in group.variants] == ["v0"]
+
+
+def test_the_minimal_cuda_candidate_strides_over_the_grid() -> None:
+    card = CARDS[0]
+    text = minimal_candidate(card, "cuda")
+    plan = parse_plan(text, card, "cuda")
+    assert isinstance(plan, Plan)
+    declared = "__global__ void kernel(const hidden_states_t* hidden_states, const weight_t* weight, variance_epsilon_t"
+    assert declared in text
+    assert c_signature(card, None, "cuda").startswith(declared)
+    program = bind_steps(plan, card.variants[0], {"BLOCK": 256}, sm_count=2)
+    assert isinstance(program, BoundProgram)
+    (launch,) = program.steps
+    assert isinstance(launch, BoundLaunch)
+    assert (launch.grid, launch.block) == ((1, 1, 1), (256, 1, 1))
+
+
+def test_a_cuda_card_states_the_types_of_cuda() -> None:
+    variant = make_variant(
+        "v0",
+        [dense(4, dtype=dtype) for dtype in ("fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "int64", "complex64")],
+        [*(tensor(f"x{index}", index) for index in range(6)), constant("dim", -1), constant("eps", 0.5)],
+        [dense(4, dtype="uint8"), dense(4, dtype="bool")],
+    )
+    text = c_signature(make_card(variant), None, "cuda")
+    for line in (
+        "// x0_t = __half (fp16)",
+        "// x1_t = __nv_bfloat16 (bf16)",
+        "// x2_t = __nv_fp8_e4m3 (fp8_e4m3)",
+        "// x3_t = __nv_fp8_e5m2 (fp8_e5m2)",
+        "// x4_t = long long (int64)",
+        "// x5_t = float2 (complex64)",
+        "// dim_t = long long",
+        "// eps_t = float",
+        "// out0_t = unsigned char (uint8)",
+        "// out1_t = bool (bool)",
+    ):
+        assert line in text.splitlines()
+    assert "long long out0_numel" in text
+
+
+LAUNCHES = """[[step]]
+call = "aten::sort"
+args = ["hidden_states"]
+out = ["h", "order"]
+[[step]]
+kernel = "tiled<4>"
+grid = ["1"]
+block = ["32"]
+args = ["h", "order", "scratch", "variance_epsilon", "h.numel", "h.numel > 3", "m"]
+[[step]]
+kernel = "k"
+grid = ["hidden_states.ndim - 2"]
+block = ["32"]
+args = ["out"]
+[workspace]
+scratch = { dtype = "fp8_e4m3", shape = ["1"] }
+[tensor_maps]
+m = { tensor = "h", box = ["1", "64"] }"""
+
+
+def test_every_launch_declares_its_parameters_with_their_sizes() -> None:
+    card = make_card(rms_norm(2, 64, dtype="bf16"), rms_norm(4, 64, variant_id="v1"))
+    plan = plan_for(card, LAUNCHES)
+    first, second = groups(plan, card, {})
+    assert first.dtypes["h"] == "bf16"
+    assert first.dtypes["order"] == "int64"
+    assert second.dtypes["h"] == "fp32"
+    (launch,) = launch_declarations(plan, card, first, {})
+    assert str(launch) == (
+        "__global__ void tiled(__nv_bfloat16* h, long long* order, __nv_fp8_e4m3* scratch, "
+        "float variance_epsilon, long long h_numel, bool h_numel_3, const __grid_constant__ CUtensorMap m)"
+    )
+    assert [one.size_bytes for one in launch.parameters] == [8, 8, 8, 4, 8, 1, 128]
+    assert (launch.step, launch.kernel, launch.line, launch.column) == (1, "tiled<4>", 10, 13)
+    assert c_signature(card, plan).count("__global__ void tiled(") == 2
+
+
+def test_a_launch_that_only_some_variants_need_is_declared_for_their_group() -> None:
+    card = make_card(rms_norm(4, 64), rms_norm(2, 4, 64, variant_id="v1"))
+    plan = plan_for(card, LAUNCHES.replace('box = ["1", "64"]', 'shape = ["h.numel"], box = ["64"]'))
+    declared = [
+        launch.step for group in groups(plan, card, {}) for launch in launch_declarations(plan, card, group, {})
+    ]
+    assert declared == [1, 1, 2]
+
+
+def test_an_input_written_in_place_is_no_pointer_to_const() -> None:
+    card = make_card(rms_norm(2, 64)).model_copy(update={"mutates": "hidden_states"})
+    assert "with `inplace = true` written, not const" in c_signature(card)
+    plan = plan_for(card, "inplace = true\n" + launch('"hidden_states", "weight"'))
+    assert c_signature(card, plan) == "__global__ void k(float* hidden_states, const float* weight);"
+    text = candidate_text('inplace = true\nentry = "f"\nargs = ["hidden_states", "weight"]')
+    cpu = parse_plan(text, card, "cpu")
+    assert isinstance(cpu, Plan)
+    assert c_signature(card, cpu) == 'extern "C" void f(float* hidden_states, const float* weight);'
+
+
+def test_absent_tensors_and_lists_keep_their_types_in_cuda() -> None:
+    plan = plan_for(LISTED, launch('"tensors[0]", "tensors[-1]", "index", "mask", "nothing", "flag", "out1"'))
+    assert c_signature(LISTED, plan) == (
+        "__global__ void k(const float* tensors_0, const __nv_bfloat16* tensors_last, const long long* index, "
+        "const float* mask, const void* nothing, bool flag, bool* out1);"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kforge_mcp.candidate.plan import Plan, configurations, parse_plan
+from kforge_mcp.candidate.plan import Plan, parse_plan
 from kforge_mcp.candidate.signature import minimal_candidate
 from kforge_mcp.compile.build import Limits
 from kforge_mcp.compile.compiler import Compiled, CompileFailed, CompileOutcome, compile_candidate
@@ -232,13 +232,6 @@ def test_a_configuration_that_does_not_compile_is_left_out(compiled: Compile) ->
     assert "too many" in outcome.diagnostics[0].message
     none = failed(compiled(source(code, METADATA + "\n[tunables]\nA = [3, 4]"), CARD))
     assert none.reason == "syntax_error"
-
-
-def test_candidates_for_cuda_are_unavailable_on_this_target(ctx: JobContext) -> None:
-    text = source("", "[[step]]\nkernel = 'k'\ngrid = ['1']\nblock = ['1']\nargs = []")
-    plan = parse_plan(text, CARD, "cuda")
-    assert isinstance(plan, Plan)
-    assert failed(compile_candidate(ctx, plan, CARD, configurations(plan))).reason == "target_unavailable"
 
 
 def test_a_cancelled_job_stops_compiling(ctx: JobContext) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 from typing import Any
@@ -13,7 +14,7 @@ from kforge_mcp.errors import JobCancelled, NotFoundError, RuntimeFailure, Usage
 from kforge_mcp.records.candidate import Candidate
 from kforge_mcp.search.budgets import set_limits
 from kforge_mcp.search.proposals import next_proposal
-from kforge_mcp.search.submission import STAGES, create_candidate, run_submission
+from kforge_mcp.search.submission import STAGES, create_candidate, run_submission, target_of
 from kforge_mcp.store import budgets, candidates, leases
 from kforge_mcp.store.workspace import Workspace
 from tests.search.building import failed, source, store_card
@@ -234,3 +235,40 @@ def test_ids_that_do_not_fit_are_named(workspace: Workspace) -> None:
     _, closed = store_card(workspace, project, name="Dropout", eligible=False, reason="it draws random numbers.")
     with pytest.raises(UsageError, match="random numbers"):
         create_candidate(workspace, card_id=closed.card_id, source=source())
+
+
+CUDA = (
+    "// /// kforge\n"
+    "// [[step]]\n"
+    '// kernel = "scaled"\n'
+    '// grid = ["hidden_states.shape[0]"]\n'
+    '// block = ["256"]\n'
+    '// args = ["hidden_states", "hidden_states.shape[1]", "out"]\n'
+    "// ///\n"
+    "__global__ void scaled(const hidden_states_t* x, long long n, out_t* y) {\n"
+    "    for (long long i = threadIdx.x; i < n; i += 256) y[blockIdx.x * n + i] = 2 * x[blockIdx.x * n + i];\n}\n"
+)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cuda") is None, reason="no NVRTC: pip install 'kforge-mcp[cu13]'")
+def test_a_cuda_candidate_of_a_cpu_project_compiles_and_is_not_judged(workspace: Workspace, judge: FakeJudge) -> None:
+    _, card = store_card(workspace)
+    made = create_candidate(workspace, card_id=card.card_id, source=CUDA)
+    assert made.candidate.target == "cuda"
+    compiled = judge_again(workspace, made.candidate.candidate_id, ("compile",))
+    assert (compiled["stage"], compiled["status"], compiled["passed"]) == ("compile", "ok", True)
+    assert any(note.startswith("sm_90a: scaled: ") and "registers, no spills" in note for note in compiled["notes"])
+    judged = judge_again(workspace, made.candidate.candidate_id)
+    assert (judged["stage"], judged["reason"]) == ("validate", "target_unavailable")
+    assert "torch 2.13.0 without CUDA" in judged["message"]
+    candidate = load(workspace, made.candidate.candidate_id)
+    assert candidate.state == "open"
+    assert candidate.compiled is not None
+    assert candidate.compiled.passed
+    assert "NVRTC" in workspace.blobs.get(candidate.log).decode()
+
+
+def test_the_target_is_that_of_the_metadata(workspace: Workspace) -> None:
+    assert target_of(CUDA, "cpu") == "cuda"
+    assert target_of(source(), "cuda") == "cpu"
+    assert target_of(BROKEN, "cuda") == "cuda"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from kforge_mcp.server.stage import stage_versions
 from kforge_mcp.store.workspace import Workspace
 from tests.search.building import failed, make_card, make_project, make_variant, measured, source, store_card
 from tests.search.judging import FakeJudge
+from tests.search.test_submission import CUDA
 from tests.server.conftest import Connect, text_of
 
 pytestmark = pytest.mark.anyio
@@ -348,3 +350,25 @@ def test_figures_that_are_no_numbers_become_null() -> None:
     json.dumps(wire, allow_nan=False)
     assert wire is not None
     assert wire["ci_high"] is None
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cuda") is None, reason="no NVRTC: pip install 'kforge-mcp[cu13]'")
+async def test_a_cuda_candidate_is_compiled_and_read_through_a_client(
+    connect: Connect, workspace: Workspace, in_place: list[Job]
+) -> None:
+    _, card = store_card(workspace)
+    async with connect() as client:
+        arguments = {"card_id": card.card_id, "source": CUDA}
+        result = await client.call_tool("compile_candidate", arguments)
+        compiled = result.structured_content
+        assert (compiled["status"], compiled["passed"]) == ("ok", True)
+        assert "registers, no spills" in text_of(result)
+        benchmarked = (await client.call_tool("submit_candidate", arguments)).structured_content
+        assert benchmarked["reason"] == "target_unavailable"
+
+        async def part(name: str) -> str:
+            page = await client.call_tool("get_candidate", {"candidate_id": compiled["candidate_id"], "part": name})
+            return page.structured_content["text"]
+
+        assert "Compiling entry function" in await part("log")
+        assert "// line 9: " in await part("sass")
