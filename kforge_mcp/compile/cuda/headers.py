@@ -27,7 +27,6 @@ _DEVICE = re.compile(
     r"|math_constants\.h|math_functions\.h|vector_(?:types|functions)\.h|device_\w+\.h|sm_\d+_\w+\.h|driver_types\.h"
     r"|builtin_types\.h|surface_\w+\.h|texture_\w+\.h|library_types\.h|host_defines\.h|channel_descriptor\.h"
 )
-_SLOW = re.compile(r"(?:cub|cuda|thrust)/")
 
 
 def includes(source: str) -> list[tuple[int, str]]:
@@ -56,11 +55,6 @@ def prelude(source: str, dtypes: Iterable[str]) -> str:
             wanted.add(match["angled"].strip())
     ordered = sorted(wanted, key=lambda header: (_ORDER.index(header) if header in _ORDER else len(_ORDER), header))
     return "".join(f"#include <{header}>\n" for header in ordered)
-
-
-def slow(prelude_text: str) -> bool:
-    """Whether headers of CCCL are in a prelude: about two seconds unless they are precompiled."""
-    return bool(_SLOW.search(prelude_text))
 
 
 def limits_cooperative_groups(source: str) -> bool:
