@@ -68,7 +68,19 @@ def _card(
         reference_source=draft["reference_source"],
         source_location=draft["source_location"],
         patch_sites=draft["patch_sites"],
+        mutates=mutated_argument(variants),
     )
+
+
+def mutated_argument(variants: list[Variant]) -> str:
+    """The argument that eager overwrites and returns, the same in all variants; empty if there is none or several."""
+    names = {
+        argument.name
+        for variant in variants
+        for argument in variant.arguments
+        if any(index in argument.tensors for index in variant.overwritten)
+    }
+    return names.pop() if len(names) == 1 and all(variant.overwritten for variant in variants) else ""
 
 
 def _named(labels: list[str], names: dict[str, str]) -> list[str]:

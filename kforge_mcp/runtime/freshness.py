@@ -40,6 +40,11 @@ class _Pool:
             data = blobs.read(blob_root, spec["sample"]) if spec.get("sample") else bytes(place.size)
             self.fixed = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else None
             return
+        self.spec = spec
+        # Positions and permutations are no draws of one element after another: a window of a pool would break them.
+        self.ordered = self.recipe.get("sorted_last", False) or self.recipe.get("distinct_last", False)
+        if self.ordered:
+            return
         length = self.count + max(self.count // 2, 64)
         flat = {**spec, "shape": [length], "stride": [1], "storage_offset": 0}
         self.values = draw_recipe(flat, generator, blob_root=blob_root)
@@ -56,12 +61,9 @@ class _Pool:
     def window(self, dice: random.Random, generator: torch.Generator) -> torch.Tensor:
         """Fresh values for the flat extent of the tensor."""
         place = self.place
-        if self.recipe["kind"] == "integers" and self.recipe["sorted_last"]:
-            low, high = self.recipe["low"], self.recipe["high"]
-            values = torch.randint(low, high + 1, place.shape, generator=generator, dtype=torch.int64)
-            dense = torch.empty_strided(place.shape, place.stride, dtype=place.dtype)
-            distinct(dense).copy_(distinct(values.sort(dim=-1).values if values.ndim else values))
-            return dense.as_strided((self.count,), (1,))
+        if self.ordered:
+            drawn = draw_recipe(self.spec, generator)
+            return drawn.as_strided((self.count,), (1,), drawn.storage_offset())
         wide = self.values.numel() // (self.count + max(self.count // 2, 64))
         size = self.count * wide
         start = wide * dice.randrange(self.values.numel() // wide - self.count + 1)

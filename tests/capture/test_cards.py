@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kforge_mcp.capture.cards import build_cards, reason_text
+from kforge_mcp.capture.cards import build_cards, mutated_argument, reason_text
 from kforge_mcp.capture.ceilings import known_or_measured, matrix_dtype, raised, speed_of_light_us
 from kforge_mcp.capture.listing import card_row, sort_cards
 from kforge_mcp.capture.times import merge_times
@@ -12,6 +12,7 @@ from kforge_mcp.errors import UsageError
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Ceilings, DeviceInfo, Interpreter
 from kforge_mcp.records.tensor import TensorSpec
+from kforge_mcp.records.variant import Argument, Variant
 
 _CEILINGS = Ceilings(bandwidth_gbs={1 << 18: 100.0, 1 << 26: 10.0}, gflops={"fp32": 50.0})
 
@@ -147,3 +148,26 @@ def test_a_row_has_the_fields_of_a_listing():
     assert row["card_id"] == "card_a"
     assert row["variants"] == 0
     assert row["gain_ceiling"] == 1.1
+
+
+def _overwriting(name: str, indices: list[int]) -> Variant:
+    spec = TensorSpec(dtype="fp32", shape=[4], stride=[1])
+    arguments = [
+        Argument(name=argument, kind="tensor", role="input", tensors=[index])
+        for index, argument in enumerate(("input", "other"))
+    ]
+    return Variant(
+        variant_id=name, tensors=[spec, spec], arguments=arguments, outputs=[spec], call={}, calls=1, eager_us=1.0,
+        overwritten=indices,
+    )  # fmt: skip
+
+
+def test_the_argument_that_eager_overwrites_is_named():
+    assert mutated_argument([_overwriting("a", [0]), _overwriting("b", [0])]) == "input"
+    assert mutated_argument([_overwriting("a", [1])]) == "other"
+
+
+def test_nothing_is_named_where_variants_disagree_or_return_new_tensors():
+    assert mutated_argument([_overwriting("a", [])]) == ""
+    assert mutated_argument([_overwriting("a", [0]), _overwriting("b", [])]) == ""
+    assert mutated_argument([_overwriting("a", [0]), _overwriting("b", [1])]) == ""

@@ -34,7 +34,7 @@ def variant(function: Function, tensors: Sequence[torch.Tensor], parameters: int
     specs = [{**specification(t, ids), "recipe": describe(t), "sample": ""} for t in tensors]
     first_parameter = len(tensors) - parameters
     arguments = [
-        {"name": f"t{i}", "tensors": [i], "role": "parameter" if i >= first_parameter else "input"}
+        {"name": f"t{i}", "kind": "tensor", "tensors": [i], "role": "parameter" if i >= first_parameter else "input"}
         for i in range(len(tensors))
     ]
     with torch.no_grad():

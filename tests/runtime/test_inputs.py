@@ -127,3 +127,30 @@ def test_expanded_inputs_are_filled_once() -> None:
     fresh.compose(image)
     values = slot.inputs[0].view(image)
     assert values.stride() == (0, 1) and torch.equal(values[0], values[31])
+
+
+def test_what_all_blocks_share_leaves_each_at_its_own_scale() -> None:
+    heads, angles = torch.randn(1, 8, 16, 4), torch.rand(1, 16, 4) * 2 - 1
+    described = variant(lambda q, cos: q * cos.unsqueeze(1), [heads, angles])
+    slot = place_call(described)
+    fresh = FreshInputs(described, slot, block_axis(described), 5, "")
+    image = fresh.image()
+    for _ in range(20):
+        blocks = fresh.compose(image)
+        q, cos = (place.view(image) for place in slot.inputs)
+        assert float(cos.abs().max()) <= 1
+        plain = dict(blocks.parts(tuple(q.shape)))["scale 1"]
+        assert float((q * cos.unsqueeze(1))[:, plain].abs().max()) < 10
+
+
+def test_offsets_keep_their_ends_and_permutations_stay_permutations() -> None:
+    offsets, order = torch.tensor([0, 3, 7, 20]), torch.randperm(50)
+    described = variant(lambda o, p: o.sum() + p, [offsets, order])
+    slot = place_call(described)
+    fresh = FreshInputs(described, slot, block_axis(described), 5, "")
+    image = fresh.image()
+    for _ in range(5):
+        fresh.compose(image)
+        o, p = (place.view(image) for place in slot.inputs)
+        assert (int(o[0]), int(o[-1])) == (0, 20) and bool((o.diff() >= 0).all())
+        assert len(p.unique()) == 50
