@@ -70,7 +70,7 @@ def test_a_changed_input_is_named() -> None:
     slot = place_call(VARIANT, WORKSPACES)
     slot.inputs[1].view(batch.memories[0])[5] += 1
     finding = batch.trespass(images)
-    assert finding is not None and finding.reason == "input_mutated" and "tensor 1" in finding.message
+    assert finding is not None and finding.reason == "input_mutated" and "`t1`" in finding.message
 
 
 def test_an_input_changed_in_place_is_the_output() -> None:
