@@ -117,7 +117,7 @@ def write(rows: list[dict[str, Any]], packages: str) -> str:
         )
     lines += [
         "",
-        "A named card that stands below the tenth place has cards above it that contain it (a layer, its attention) or "
+        "A named card below the tenth place mostly has cards above it that contain it (a layer, its attention) or "
         "that it consists of (`torch.mul`, `torch.nn.functional.linear`): at these sizes their shares are close.",
     ]
     lines += ["", "The ten cards with the largest gain ceilings (share of the workload's time):", ""]
