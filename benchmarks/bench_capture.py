@@ -115,6 +115,11 @@ def write(rows: list[dict[str, Any]], packages: str) -> str:
             f"| {row['forward_s'] * 1e3:.0f} ms | {capture_time} | {row['extra_bytes'] / 2**20:.0f} MiB "
             f"| {named} | {'; '.join(row['faults']) or 'none'} |"
         )
+    lines += [
+        "",
+        "A named card below the tenth place mostly has cards above it that contain it (a layer, its attention) or "
+        "that it consists of (`torch.mul`, `torch.nn.functional.linear`): at these sizes their shares are close.",
+    ]
     lines += ["", "The ten cards with the largest gain ceilings (share of the workload's time):", ""]
     lines += ["| workload | cards |", "|---|---|"]
     for row in measured:

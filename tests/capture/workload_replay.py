@@ -116,11 +116,13 @@ def account(workload: Any, sites: set[str]) -> tuple[set[Key], tuple[str, ...]]:
         *outer, name = path.split(".")
         for part in outer:
             owner = getattr(owner, part, None)
-        if owner is not None and isinstance(vars(owner).get(name), FunctionType):
+        if owner is not None and isinstance(vars(owner).get(name), (FunctionType, staticmethod)):
             replaced.append((owner, name, vars(owner)[name]))
     try:
         for owner, name, value in replaced:
-            setattr(owner, name, book.watching(value))
+            is_static = isinstance(value, staticmethod)
+            watched = book.watching(value.__func__ if is_static else value)
+            setattr(owner, name, staticmethod(watched) if is_static else watched)
         with book:
             result = workload.run()
     finally:

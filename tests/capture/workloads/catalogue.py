@@ -39,7 +39,7 @@ WORKLOADS = {
         ),
         Listed("gpt2", _LANGUAGE, ("NewGELUActivation", "torch.nn.functional.layer_norm", "Conv1D")),
         Listed("mamba", _LANGUAGE, ("mamba_selective_scan", "causal_conv1d_fn", "MambaRMSNorm")),
-        Listed("t5", _LANGUAGE, ("T5LayerNorm", "torch.nn.functional.softmax", "T5DenseActDense")),
+        Listed("t5", _LANGUAGE, ("T5LayerNorm", "T5Attention", "T5DenseActDense")),
         Listed("bert", _ENCODERS, ("torch.nn.functional.layer_norm", "torch.nn.functional.gelu", "BertSelfAttention")),
         Listed("vit", _ENCODERS, ("torch.nn.functional.layer_norm", "torch.nn.functional.gelu", "ViTAttention")),
         Listed(
