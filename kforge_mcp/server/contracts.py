@@ -111,7 +111,7 @@ def record_example(
 ) -> bool:
     """Add an example of a call to a tool's file, with ids, moments and paths made the same in every recording.
 
-    `paths` maps real folders to the names that stand for them, say `{"/tmp/x/workspace": "/workspace"}`. Of one
+    `paths` maps real folders to the names that stand for them, say `{"/home/me/w": "/workspace"}`. Of one
     tool at most three examples with different outcomes are kept; returns whether this one was.
     """
     path = _file(folder, tool)
