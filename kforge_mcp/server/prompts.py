@@ -13,7 +13,9 @@ def register(server: MCPServer[Any]) -> None:
 
     @server.prompt(title="Optimise a model")
     def optimize_model(
-        entry: Annotated[str, Field(description="'file.py:function' that returns the model and its sample arguments")],
+        entry: Annotated[
+            str, Field(description="'file.py:function', a script with its arguments, or 'torchvision:resnet50'")
+        ],
         iterations: Annotated[str, Field(description="How many candidates may be judged")] = "30",
     ) -> str:
         """Make a model faster, from capture to package."""
@@ -21,9 +23,10 @@ def register(server: MCPServer[Any]) -> None:
             f"Make the PyTorch model behind `{entry}` faster with kforge, without changing its code. Call "
             f"capture_model(entry='{entry}'), then set_budget(project_id, iterations={iterations}). Then repeat: "
             "next_proposal, get_operator_card, write a candidate, submit_candidate with the lease_id; repair what "
-            "fails from its message. Stop at a stop_reason, call export_package, and report in a table: operator, "
-            "share of the time, speed-up with its interval, verdict, and the end-to-end result. Claim nothing that "
-            "the package's holdout does not show."
+            "fails from its message. Prefer cards of level function or module: level torch cannot be packaged yet. "
+            "Stop at a stop_reason, call export_package, and report in a table: operator, share of the time, speed-up "
+            "with its interval, verdict, and the end-to-end result. Claim nothing that the package's holdout does not "
+            "show."
         )
 
     @server.prompt(title="Optimise an operator")

@@ -35,7 +35,7 @@ def examine(plan: Plan, launches: Sequence[LaunchDeclaration], answer: Answer, l
     broken = [
         *parameter_faults(launches, facts, answer.lowered, plan.source),
         *_placed(plan.source, mutable_variables(answer.ptx, plan.source)),
-        *_placed(plan.source, refused_assembly(answer.ptx)),
+        *_placed(plan.source, refused_assembly(answer.ptx, plan.source)),
         *_placed(plan.source, (Finding(text, text.split("`")[1]) for text in undefined_faults(facts))),
     ]
     if broken:

@@ -37,6 +37,9 @@ REFUSED_OPCODES = {
 REFUSED_REGISTERS = re.compile(r"%(?:pm\d+(?:_64)?|envreg\d+)\b")
 """Performance counters and the driver's own registers."""
 
+GRID_SYNC_REGISTERS = frozenset({"%envreg1", "%envreg2"})
+"""The address of the grid's barrier, which `cooperative_groups::this_grid()` reads."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -127,9 +130,14 @@ def _first(operands: str) -> str:
     return operands[: operands.index(closing) + 1] if closing and closing in operands else operands.partition(",")[0]
 
 
-def refused_assembly(ptx: str) -> list[Finding]:
-    """Inline assembly with instructions, registers or directives that a candidate may not use."""
+def refused_assembly(ptx: str, source: str) -> list[Finding]:
+    """Inline assembly with instructions, registers or directives that a candidate may not use.
+
+    The grid's barrier is for the header of cooperative groups alone: a source that speaks of such a register, in one
+    literal or in several, may not read it.
+    """
     findings: dict[str, Finding] = {}
+    own = frozenset() if "envreg" in re.sub(r'["\\\s]+', "", source) else GRID_SYNC_REGISTERS
     for block in re.findall(r"// begin inline asm\n(.*?)// end inline asm", ptx, re.DOTALL):
         for statement in re.split(r"[;\n{}]", _COMMENT.sub("", block)):
             words = re.sub(r"^\s*(?:[$\w]+:\s*)?(?:@!?%?\w+\s+)?", "", statement).split()
@@ -144,7 +152,7 @@ def refused_assembly(ptx: str) -> list[Finding]:
             elif directive:
                 message = f"inline assembly may not use `{directive}`: it declares something outside the kernel"
                 findings[directive] = Finding(message, directive)
-            elif register:
+            elif register and register[0] not in own:
                 message = f"inline assembly may not read `{register[0]}`: it belongs to the driver and the profiler"
                 findings[register[0]] = Finding(message, register[0])
     return list(findings.values())

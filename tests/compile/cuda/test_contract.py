@@ -75,6 +75,8 @@ struct Traits { static constexpr int shifts[4] = {1, 2, 3, 4}; };
         ('asm volatile("pmevent 1;");', "`pmevent`"),
         ('asm volatile("mov.u32 %0, %%pm0;" : "=r"(value)); n += value;', "`%pm0`"),
         ('asm volatile("mov.u32 %0, %%envreg3;" : "=r"(value)); n += value;', "`%envreg3`"),
+        ('asm volatile("mov.u32 %0, %%envreg1;" : "=r"(value)); n += value;', "`%envreg1`"),
+        ('asm volatile("mov.u32 %0, %%env" "reg2;" : "=r"(value)); n += value;', "`%envreg2`"),
     ],
 )
 def test_assembly_that_is_not_for_a_candidate_is_refused(cuda: CompileCuda, statement: str, part: str) -> None:
