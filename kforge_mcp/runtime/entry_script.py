@@ -36,8 +36,6 @@ _HARMLESS_OF = {
     "typing": None,
 }
 
-_DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass)
-
 
 @dataclass
 class Autocast:
@@ -156,9 +154,7 @@ def _recording() -> Iterator[Recorded]:
 
 
 def _copied(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    plain = tree_map_only(
-        torch.Tensor, lambda tensor: tensor.detach() if tensor.requires_grad else tensor, (args, kwargs)
-    )
+    plain = tree_map_only(torch.Tensor, _without_gradient, (args, kwargs))
     try:
         return copy.deepcopy(plain)
     except (RuntimeError, TypeError):

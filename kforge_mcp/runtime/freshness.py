@@ -14,7 +14,8 @@ import torch
 
 from . import blobs
 from .arena import Place, Slot, blank
-from .inputs import SCALES, SHIFT, BlockAxis, Blocks, distinct, is_styled, spread_of
+from .inputs import SCALES, SHIFT, BlockAxis, Blocks, is_styled, spread_of
+from .recipes import distinct
 from .recipes import draw as draw_recipe
 
 _LOW_BITS = {

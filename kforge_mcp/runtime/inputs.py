@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from . import blobs
+from .recipes import distinct
 from .recipes import draw as draw_recipe
 from .tensors import DTYPES, allocate, fill
 
@@ -178,14 +179,6 @@ def draws(
                 if trial == TRIALS[4]:
                     _make_nonfinite(distinct(tensor), generator)
         yield Draw(trial, tensors, blocks)
-
-
-def distinct(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with every stride-0 dimension reduced to one element, so that each element can be written once."""
-    for dimension, (size, step) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        if step == 0 and size > 1:
-            tensor = tensor.narrow(dimension, 0, 1)
-    return tensor
 
 
 def spread_of(values: torch.Tensor) -> float:

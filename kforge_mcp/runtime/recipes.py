@@ -37,7 +37,7 @@ def describe(tensor: torch.Tensor) -> dict[str, Any]:
     single integers. A floating tensor of one value only, such as a fresh norm's weight, is given a spread around
     that value: otherwise no check could tell a kernel that ignores it. Signs are kept, so variances stay positive.
     """
-    return {**_EMPTY, **_describe(tensor.dtype, _distinct(tensor.detach()))}
+    return {**_EMPTY, **_describe(tensor.dtype, distinct(tensor.detach()))}
 
 
 def _describe(dtype: torch.dtype, flat: torch.Tensor) -> dict[str, Any]:
@@ -128,8 +128,8 @@ def _draw_values(
     return values
 
 
-def _distinct(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with every stride-0 dimension reduced to one element."""
+def distinct(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with every stride-0 dimension reduced to one element, so that each element can be written once."""
     for dimension, (size, step) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
         if step == 0 and size > 1:
             tensor = tensor.narrow(dimension, 0, 1)
@@ -138,7 +138,7 @@ def _distinct(tensor: torch.Tensor) -> torch.Tensor:
 
 def _writable(tensor: torch.Tensor) -> torch.Tensor:
     """A view of every element once: `_distinct`, or the flat extent where elements overlap otherwise."""
-    base = _distinct(tensor)
+    base = distinct(tensor)
     count = 1 + sum((size - 1) * step for size, step in zip(base.shape, base.stride(), strict=True))
     if base.numel() and count < base.numel():
         return tensor.as_strided((count,), (1,), tensor.storage_offset())

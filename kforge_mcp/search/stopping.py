@@ -14,7 +14,9 @@ SPEED_OF_LIGHT = 0.9
 STAGNATION_VISITS = 25
 """Completed visits without a better candidate after which a card is given up."""
 
-StopWord = Literal["budget", "stagnation", "speed_of_light", "ceiling", "not_eligible", "nothing_to_search"]
+StopWord = Literal[
+    "budget", "stagnation", "speed_of_light", "ceiling", "not_eligible", "not_packaged", "nothing_to_search"
+]
 
 
 class Stop(Record):
@@ -33,6 +35,13 @@ def best_candidate(candidates: Sequence[Candidate]) -> Candidate | None:
     """The measured candidate with the largest value above eager's; None if there is none."""
     winners = [candidate for candidate in candidates if candidate.value]
     return max(winners, key=lambda candidate: candidate.value or 0.0) if winners else None
+
+
+def not_packaged(card: OperatorCard) -> str:
+    """Why `export_package` has no place for the card, or an empty text."""
+    if card.level == "torch":
+        return "is an operator of torch, which packages do not replace yet"
+    return "overwrites an input, which packages do not support yet" if card.mutates else ""
 
 
 def visits_since_improvement(candidates: Sequence[Candidate]) -> int:
@@ -70,6 +79,13 @@ def stop_reason(
     if not card.worth_it and not card_budget.iterations:
         text = f"{card.name} could make the whole workload at most {card.gain_ceiling:.3f}x faster: not worth it."
         return Stop(reason="ceiling", message=text + " To search it all the same, give the card its own set_budget.")
+    why = not_packaged(card)
+    if why and not card_budget.iterations:
+        within = f" Work on what contains it: {', '.join(card.parents[:4])}." if card.parents else ""
+        text = f"{card.name} {why}, so a gain on it cannot be exported.{within}"
+        return Stop(
+            reason="not_packaged", message=text + " To search it all the same, give the card its own set_budget."
+        )
     since = visits_since_improvement(candidates)
     if since >= STAGNATION_VISITS:
         text = f"the last {since} candidates of {card.name} brought no improvement."

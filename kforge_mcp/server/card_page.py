@@ -75,7 +75,7 @@ _CONTRACT: dict[Target, tuple[str, ...]] = {
     "cuda": (
         _FILE,
         "CUDA: device code only; each [[step]] launches a __global__ function (`kernel`, `grid`, `block`, `args`) or "
-        "calls an ATen operator (`call`, `args`, `out`); kforge compiles and launches.",
+        "calls an ATen operator (`call`, `args`, `out`); kforge compiles and checks.",
         *_COMMON,
     ),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from pydantic import Field
 from kforge_mcp.records.job import Job
 from kforge_mcp.records.package import EndToEnd, PackagedKernel
 from kforge_mcp.records.result import Status
-from kforge_mcp.server.results import PAGE_LIMIT, Output, clip, figure, first_fitting
+from kforge_mcp.server.results import PAGE_LIMIT, Output, clip, figure, first_fitting, rounded
 
 
 class KernelRow(Output):
@@ -125,22 +125,18 @@ def _kernel(kernel: PackagedKernel) -> KernelRow:
         calls=kernel.calls,
         share=round(kernel.share, 4),
         verdict=figures.get("verdict") or "",
-        **{name: _rounded(figures.get(name)) for name in names},
+        **{name: rounded(figures.get(name)) for name in names},
     )
 
 
 def _mode(item: EndToEnd) -> EndToEndRow:
     facts = item.comparison.model_dump(exclude={"pairs"})
-    rounded: dict[str, Any] = {
-        name: _rounded(value) if isinstance(value, float) else value for name, value in facts.items()
+    figures: dict[str, Any] = {
+        name: rounded(value) if isinstance(value, float) else value for name, value in facts.items()
     }
     return EndToEndRow(
-        mode=item.mode, outputs_equal=item.outputs_equal, difference=clip(item.difference, 200), **rounded
+        mode=item.mode, outputs_equal=item.outputs_equal, difference=clip(item.difference, 200), **figures
     )
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.5g}")
 
 
 def _text(output: ExportOutput) -> str:

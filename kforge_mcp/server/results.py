@@ -78,3 +78,8 @@ def figure(value: float | None, unit: str = "", digits: int = 3) -> str:
     if value and abs(value) >= 10**digits:
         return f"{value:.0f}{unit}"
     return f"{value:.{digits}g}{unit}"
+
+
+def rounded(value: float | None) -> float | None:
+    """Five significant digits: what a reader can use of a measured figure."""
+    return None if value is None else float(f"{value:.5g}")

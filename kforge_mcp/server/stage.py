@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kforge_mcp.records.job import Job
 from kforge_mcp.records.result import Reason, Stage, StageResult, Status, VerdictWord
-from kforge_mcp.server.results import VERDICT_LIMIT, Output, clip, figure, first_fitting
+from kforge_mcp.server.results import VERDICT_LIMIT, Output, clip, figure, first_fitting, rounded
 
 
 class DiagnosticRow(Output):
@@ -86,7 +86,7 @@ def _output(result: StageResult, level: tuple[int, int, int, int], remarks: tupl
     wanted = [item for item in result.diagnostics if item.severity == "error"] or result.diagnostics
     said = [*remarks, *result.notes]
     kept = [clip(note, min(160, characters)) for note in said[:notes]]
-    figures: dict[str, Any] = {name: _rounded(getattr(result, name)) for name in _FIGURES}
+    figures: dict[str, Any] = {name: rounded(getattr(result, name)) for name in _FIGURES}
     left_out = len(result.variants) - variants
     if left_out > 0:
         kept.append(f"{left_out} more variants: get_candidate(part='verdict')")
@@ -116,11 +116,11 @@ def _output(result: StageResult, level: tuple[int, int, int, int], remarks: tupl
             VariantRow(
                 variant_id=item.variant_id,
                 verdict=item.verdict,
-                speedup=_rounded(item.speedup),
-                ci_low=_rounded(item.ci_low),
-                ci_high=_rounded(item.ci_high),
-                eager_us=_rounded(item.eager_us),
-                candidate_us=_rounded(item.candidate_us),
+                speedup=rounded(item.speedup),
+                ci_low=rounded(item.ci_low),
+                ci_high=rounded(item.ci_high),
+                eager_us=rounded(item.eager_us),
+                candidate_us=rounded(item.candidate_us),
                 message=clip(item.message if item.claimed else "left to eager by `where`", min(100, characters // 2)),
             )
             for item in result.variants[:variants]
@@ -133,13 +133,11 @@ def _output(result: StageResult, level: tuple[int, int, int, int], remarks: tupl
 _FIGURES = ("speedup", "ci_low", "ci_high", "eager_us", "candidate_us", "speed_of_light", "own_kernel_share")
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.5g}")
-
-
 def _advice(result: StageResult) -> str:
     if result.status != "ok" or not result.passed:
-        if result.reason in ("target_unavailable", "device_busy", "internal_error"):
+        if result.reason == "target_unavailable":
+            return "The candidate was not judged. Submit one for the target that the project was captured on."
+        if result.reason in ("device_busy", "internal_error"):
             return "The candidate was not judged; call benchmark with its candidate_id once the cause is gone."
         if result.reason == "weak_oracle":
             return "Inputs cannot tell right from wrong on this card, so nothing is claimed on it. Take another card."

@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-_CALLS_ATTRIBUTE = "model(lambda self, x: self.a(x), a={})"
-
 
 def test_a_static_method_is_a_card_and_put_back(sample):
     extra = """

@@ -215,3 +215,20 @@ def test_every_seed_is_offered_once_and_parallel_leases_get_different_ones(works
     create_candidate(workspace, card_id=card.card_id, source=first.seed.source, lease_id=first.lease_id)
     offered = [proposal.seed for proposal in next_proposal(workspace, count=6).proposals]
     assert first.seed.name not in [seed.name for seed in offered if seed]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"), [({"level": "torch"}, "operator of torch"), ({"mutates": "x"}, "overwrites")]
+)
+def test_a_card_that_no_package_can_hold_is_searched_only_with_a_budget_of_its_own(
+    workspace: Workspace, changes: dict[str, Any], why: str
+) -> None:
+    _, card = store_card(workspace, parents=["Block"], **changes)
+    stop = next_proposal(workspace, card_id=card.card_id).stop
+    assert stop is not None
+    assert stop.reason == "not_packaged"
+    assert why in stop.message
+    assert "Block" in stop.message
+    with workspace.transaction() as session:
+        set_limits(session, card.card_id, iterations=3, gpu_seconds=0, cost_usd=0, wall_s=0)
+    assert next_proposal(workspace, card_id=card.card_id).proposals

@@ -162,7 +162,7 @@ def _image(unit: Unit, answer: Answer, entry: Entry) -> Path | None:
 def _outcome(
     ctx: JobContext, plan: Plan, units: list[Unit], entries: dict[str, Entry], toolchain: Toolchain
 ) -> CompileOutcome:
-    log = _log(plan, units, entries, toolchain)
+    log = _log(units, entries, toolchain)
     left_out = _left_out(units, entries)
     if len(left_out) == len({(str(unit.config), unit.arch) for unit in units}):
         entry = next(entry for unit in units if (entry := entries[unit.key]).reason is not None)
@@ -201,7 +201,7 @@ def _left_out(units: list[Unit], entries: dict[str, Entry]) -> dict[tuple[str, s
     return found
 
 
-def _log(plan: Plan, units: list[Unit], entries: dict[str, Entry], toolchain: Toolchain) -> str:
+def _log(units: list[Unit], entries: dict[str, Entry], toolchain: Toolchain) -> str:
     parts = [
         f"compiler: NVRTC {toolchain.nvrtc}, headers {toolchain.versions.get('runtime') or 'none'}, "
         f"CCCL {toolchain.versions.get('cccl') or 'none'} ({toolchain.python})",
