@@ -1,10 +1,10 @@
-"""How long NVRTC takes for a candidate, warm, and how many a second; beside nvcc with torch's headers.
+"""How long NVRTC takes for a candidate and for every seed, warm, and how many a second; beside torch's own way.
 
     .venv/bin/python benchmarks/bench_compile.py [--runs 15] [--without-torch]
 
-Needs no GPU. `load_inline` compiles a C++ and a CUDA file that include `torch/extension.h`, with nvcc. It links
-libraries that a CPU build of torch does not have; there the CUDA file alone is compiled by nvcc directly, the larger
-part of what `load_inline` would do.
+Needs no GPU. `load_inline` compiles a C++ and a CUDA file that include `torch/extension.h`, with nvcc, where the model
+interpreter has a CUDA build of torch. It links libraries that a CPU build does not have; there the CUDA file alone is
+compiled by nvcc directly, the larger part of what `load_inline` would do.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ from kforge_mcp.compile.cuda.source import cuda_program  # noqa: E402
 from kforge_mcp.compile.cuda.toolchain import Toolchain, find_toolchain  # noqa: E402
 from kforge_mcp.compile.cuda.warm import Request, close_all, compile_program  # noqa: E402
 from kforge_mcp.engine.context import JobContext  # noqa: E402
+from kforge_mcp.records.card import OperatorCard  # noqa: E402
+from kforge_mcp.seeds.catalogue import seeds_for  # noqa: E402
 from kforge_mcp.store.workspace import Workspace  # noqa: E402
 from tests.compile.cuda import programs  # noqa: E402
 from tests.compile.cuda.test_sass import SOFTMAX  # noqa: E402
+from tests.seeds.cuda_cards import CARDS  # noqa: E402
 
 ARCH = "sm_90a"
 KERNELS = {
@@ -51,6 +54,7 @@ KERNELS = {
     "cub block reduce (fp16)": (programs.CUB, "fp16", 0.5),
 }
 """Source, dtype of the card, and the target in seconds."""
+SEED_TARGET_S = 0.15
 MANY = 60
 
 
@@ -65,6 +69,7 @@ def main() -> int:
             toolchain = find_toolchain(ctx)
             print(machine(toolchain))
             times = [one_by_one(ctx, toolchain, name, options.runs) for name in KERNELS]
+            seeds = every_seed(ctx, toolchain, options.runs)
             rate = many(ctx)
             if not options.without_torch:
                 beside_torch(ctx, toolchain, Path(folder), times[1])
@@ -74,6 +79,10 @@ def main() -> int:
     for index, how in enumerate(("by the clock", "by processor time")):
         late = [name for (name, target), time_s in zip(targets.items(), times, strict=True) if time_s[index] > target]
         print(f"over their target {how}: {', '.join(late) or 'none'}")
+    late = [name for name, time_s in seeds.items() if time_s > SEED_TARGET_S]
+    print(
+        f"{len(seeds)} seeds, slowest median {max(seeds.values()):.3f} s; over {SEED_TARGET_S} s: {', '.join(late) or 'none'}"
+    )
     print(f"{rate:.0f} a second (target 20 on 2 idle cores)")
     return 0
 
@@ -97,10 +106,28 @@ def plan_of(source: str, dtype: str) -> Plan:
 def one_by_one(ctx: JobContext, toolchain: Toolchain, name: str, runs: int) -> tuple[float, float]:
     """Median warm time of a kernel from request to images, the cache left out; by the clock and of the processor."""
     source, dtype, _ = KERNELS[name]
-    plan = plan_of(source, dtype)
+    return timed(ctx, toolchain, name, plan_of(source, dtype), programs.card(dtype), runs)
+
+
+def every_seed(ctx: JobContext, toolchain: Toolchain, runs: int) -> dict[str, float]:
+    """Median warm time of every CUDA seed, in seconds, in its first configuration."""
+    found = {}
+    for family, (card, _) in CARDS.items():
+        for seed in seeds_for(card, "cuda"):
+            plan = parse_plan(seed.source, card, "cuda")
+            assert isinstance(plan, Plan), plan.message
+            name = f"{seed.name} ({family})"
+            found[name] = timed(ctx, toolchain, name, plan, card, runs)[0]
+    return found
+
+
+def timed(
+    ctx: JobContext, toolchain: Toolchain, name: str, plan: Plan, card: OperatorCard, runs: int
+) -> tuple[float, float]:
+    """Median warm time of a plan's first configuration, and its processor time, in seconds."""
     config = configurations(plan)[0]
-    (group,) = groups(plan, programs.card(dtype), config)
-    program = cuda_program(plan, programs.card(dtype), group, config)
+    group = groups(plan, card, config)[0]
+    program = cuda_program(plan, card, group, config)
     options = unit_options(plan, ARCH, toolchain)
     request = Request(program.prelude, program.text, options, list(program.names), True)
     times, processor = [], []
@@ -113,7 +140,7 @@ def one_by_one(ctx: JobContext, toolchain: Toolchain, name: str, runs: int) -> t
     first, warm = times[0], sorted(times[1:])
     median = statistics.median(warm)
     print(
-        f"{name:28s} first {first:6.3f} s, warm median {median:6.3f} s (least {warm[0]:.3f}, most {warm[-1]:.3f}), "
+        f"{name:44s} first {first:6.3f} s, warm median {median:6.3f} s (least {warm[0]:.3f}, most {warm[-1]:.3f}), "
         f"of which processor time {statistics.median(processor[1:]):.3f} s"
     )
     return median, statistics.median(processor[1:])
@@ -146,7 +173,7 @@ def many(ctx: JobContext) -> float:
 
 
 def beside_torch(ctx: JobContext, toolchain: Toolchain, folder: Path, ours: tuple[float, float]) -> None:
-    """The softmax kernel as an extension of torch: by nvcc, with `torch/extension.h` and one binding."""
+    """The softmax kernel as an extension of torch: by `load_inline`, or by nvcc with `torch/extension.h` alone."""
     nvcc = shutil.which("nvcc", path="/usr/local/cuda/bin") or shutil.which("nvcc")
     python = os.environ.get("KFORGE_PYTHON", str(REPOSITORY / ".venv-model" / "bin" / "python"))
     if nvcc is None or not Path(python).exists():
@@ -154,12 +181,16 @@ def beside_torch(ctx: JobContext, toolchain: Toolchain, folder: Path, ours: tupl
         return
     script = (
         "import sysconfig, torch; from torch.utils.cpp_extension import include_paths; "
-        "print(torch.__version__); print('\\n'.join([*include_paths(), sysconfig.get_paths()['include']]))"
+        "print(torch.__version__, torch.version.cuda); "
+        "print('\\n'.join([*include_paths(), sysconfig.get_paths()['include']]))"
     )
     told = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.split("\n")
     plan = plan_of(SOFTMAX, "bf16")
     (group,) = groups(plan, programs.card("bf16"), {})
     program = cuda_program(plan, programs.card("bf16"), group, {})
+    if not told[0].endswith("None"):
+        load_inline(python, folder, program.whole, ours)
+        return
     call = (
         "\nvoid run(torch::Tensor x, double scale, torch::Tensor out) {\n    k<<<x.size(0), 256>>>"
         "(reinterpret_cast<const x_t*>(x.data_ptr()), float(scale), x.size(1), "
@@ -184,6 +215,32 @@ def beside_torch(ctx: JobContext, toolchain: Toolchain, folder: Path, ours: tupl
         f"softmax with torch/extension.h (torch {told[0]}) by nvcc {release}, not linked: {elapsed:.1f} s, "
         f"{elapsed / ours[0]:.0f} times NVRTC's warm {ours[0]:.3f} s; of processor time {processor:.1f} s, "
         f"{processor / ours[1]:.0f} times {ours[1]:.3f} s"
+    )
+
+
+def load_inline(python: str, folder: Path, kernel: str, ours: tuple[float, float]) -> None:
+    """The softmax kernel through `torch.utils.cpp_extension.load_inline`, in a process that has imported torch."""
+    host = (
+        "\nvoid run(torch::Tensor x, double scale, torch::Tensor out) {\n    k<<<x.size(0), 256>>>("
+        "reinterpret_cast<const x_t*>(x.data_ptr()), float(scale), x.size(1), reinterpret_cast<out_t*>(out.data_ptr()));\n}\n"
+    )
+    (folder / "kernel.cu").write_text(kernel + host)
+    script = f"""
+import pathlib, time, torch
+from torch.utils.cpp_extension import load_inline
+start = time.perf_counter()
+load_inline("softmax_ext", cpp_sources="void run(torch::Tensor x, double scale, torch::Tensor out);",
+            cuda_sources=pathlib.Path({str(folder / "kernel.cu")!r}).read_text(), functions=["run"],
+            extra_cuda_cflags=["-arch={ARCH}"], build_directory={str(folder)!r})
+print(torch.__version__, time.perf_counter() - start)
+"""
+    run = subprocess.run([python, "-c", script], capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        print(f"load_inline: failed: {run.stderr.strip()[-800:]}")
+        return
+    version, elapsed = run.stdout.split()[-2:]
+    print(
+        f"softmax by load_inline (torch {version}): {float(elapsed):.1f} s, {float(elapsed) / ours[0]:.0f} times NVRTC's"
     )
 
 
