@@ -241,7 +241,8 @@ print(torch.__version__, time.perf_counter() - start)
     version, elapsed = run.stdout.split()[-2:]
     ratio = float(elapsed) / ours[0]
     print(
-        f"softmax by load_inline (torch {version}): {float(elapsed):.1f} s, {ratio:.0f} times NVRTC's warm {ours[0]:.3f} s"
+        f"softmax by load_inline (torch {version}): {float(elapsed):.1f} s, "
+        f"{ratio:.0f} times NVRTC's warm {ours[0]:.3f} s"
     )
 
 
