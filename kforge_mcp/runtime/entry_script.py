@@ -104,7 +104,12 @@ def as_workload(recorded: Recorded, path: Path) -> tuple[torch.nn.Module, list[A
             "pass, or a function of the file that returns (model, args).",
         )
     if not recorded.calls:
-        raise Refusal("contract", f"{path} ended without calling any torch.nn.Module, so there is nothing to capture")
+        raise Refusal(
+            "contract",
+            f"{path} ended without calling any torch.nn.Module, so there is nothing to capture. Give a script that "
+            "runs its model, with its arguments, or name a function of the file that returns (model, args): "
+            "'file.py:function'.",
+        )
     models = list({id(model): model for model, *_ in recorded.calls}.values())
     if len(models) == 1 and not any(autocast for *_, autocast in recorded.calls):
         return models[0], [(args, kwargs) for _, args, kwargs, _ in recorded.calls]

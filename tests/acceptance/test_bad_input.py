@@ -33,7 +33,7 @@ def source(body: str) -> str:
 ENTRIES = {
     "small.py:biuld": ("no function 'biuld'", "Did you mean build?"),
     "smal.py:build": ("there is no such file", "--project-dir"),
-    "small.py": ("names no function", "(model, args)"),
+    "small.py": ("without calling any torch.nn.Module", "'file.py:function'"),
     "lacking.py:build": ("lacking.py cannot be imported", "No module named 'no_such_module'"),
     "small.py:broken": ("the model raised in call 1 of 1 of Broken", "the mask has the wrong shape"),
     "small.py:leaving": ("ended with exit status 0", "loading the model ..."),
