@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from kforge_mcp.records.job import Job
 from kforge_mcp.records.package import EndToEnd, PackagedKernel
 from kforge_mcp.records.result import Status
 from kforge_mcp.server.results import PAGE_LIMIT, Output, clip, figure, first_fitting, rounded
+from kforge_mcp.server.unfinished import unfinished
 
 
 class KernelRow(Output):
@@ -67,17 +67,9 @@ class ExportOutput(Output):
 
 def export_versions(job: Job, limit: int = PAGE_LIMIT) -> tuple[str, ExportOutput]:
     """Text and structure of what an exporting job says. Raises `ToolError` if nothing could be exported."""
-    if job.status == "failed":
-        raise ToolError(clip(job.error, 3000))
-    if job.status != "ok" or job.result is None:
-        step = f"Call job_status(job_id='{job.job_id}', wait_s=45) for the result."
-        output = ExportOutput(
-            status=job.status,
-            job_id=job.job_id,
-            message=job.message or "the export goes on whether or not anyone waits",
-            next_step="" if job.status == "cancelled" else step,
-        )
-        return f"export_package: {output.status}. {output.message}\njob_id: {output.job_id}\n{output.next_step}", output
+    if waiting := unfinished(job, ExportOutput, "the export"):
+        return waiting
+    assert job.result is not None
     return first_fitting(_versions(job, job.result), limit)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult
 from pydantic import Field
 
@@ -16,6 +15,7 @@ from kforge_mcp.server.parameters import WaitS
 from kforge_mcp.server.registry import ToolSpec
 from kforge_mcp.server.results import PAGE_LIMIT, Output, clip, figure, first_fitting, reply
 from kforge_mcp.server.rows import CardRow, card_row, rows_text
+from kforge_mcp.server.unfinished import unfinished
 from kforge_mcp.server.waiting import run_job
 
 FUNCTION = "kforge_mcp.capture.job:capture"
@@ -89,17 +89,9 @@ async def capture_model(
 
 def capture_versions(job: Job, limit: int = PAGE_LIMIT) -> tuple[str, CaptureOutput]:
     """Text and structure of what a capturing job says. Raises `ToolError` if the capture could not be made."""
-    if job.status == "failed":
-        raise ToolError(clip(job.error, 3000))
-    if job.status != "ok" or job.result is None:
-        step = f"Call job_status(job_id='{job.job_id}', wait_s=45) for the result."
-        output = CaptureOutput(
-            status=job.status,
-            job_id=job.job_id,
-            message=job.message or "the capture goes on whether or not anyone waits",
-            next_step="" if job.status == "cancelled" else step,
-        )
-        return f"capture_model: {output.status}. {output.message}\njob_id: {output.job_id}\n{output.next_step}", output
+    if waiting := unfinished(job, CaptureOutput, "the capture"):
+        return waiting
+    assert job.result is not None
     return first_fitting(_versions(job, dict(job.result)), limit)
 
 
