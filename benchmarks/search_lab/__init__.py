@@ -1,0 +1,1 @@
+"""A laboratory for search policies: synthetic kernel landscapes with known optima, and policies that climb them."""
