@@ -111,8 +111,8 @@ class Landscape:
         return None if failed else Design(family, applied)
 
     def measure(self, design: Design, dice: random.Random) -> float:
-        """What the judge says: never below 0, since falling back to eager is free."""
-        return max(0.0, self.value(design) + dice.gauss(0, self.noise))
+        """The log speed-up that the judge measures; negative for a candidate that is slower than eager."""
+        return self.value(design) + dice.gauss(0, self.noise)
 
 
 def _family(dice: random.Random, ceiling: float) -> Family:
@@ -135,9 +135,9 @@ def _make(kind: str, scale: float, index: int) -> Landscape:
         best = replace(
             best,
             first=-dice.uniform(0.1, 0.7),
-            refinements=dice.randint(4, 6),
-            popularity=dice.uniform(0.25, 0.5),
-            synergy=dice.uniform(1.5, 2.2),
+            refinements=dice.randint(3, 5),
+            popularity=dice.uniform(0.5, 1.0),
+            synergy=dice.uniform(1.3, 1.8),
         )
         forward = 0.75
     elif kind == "noisy":

@@ -17,7 +17,7 @@ from kforge_mcp.search.allocation import priority
 from kforge_mcp.search.budgets import iterations_left
 from kforge_mcp.search.directions import Facts, directions
 from kforge_mcp.search.stopping import Stop, visits_since_improvement
-from kforge_mcp.search.tree import ROOT, PolicyName, select
+from kforge_mcp.search.tree import ROOT, SETTINGS, PolicyName, select
 from kforge_mcp.search.view import CardView, scope
 from kforge_mcp.store import budgets, cards
 from kforge_mcp.store.workspace import Workspace
@@ -120,7 +120,7 @@ def next_proposal(
             if not open_views:
                 break
             view = max(open_views, key=lambda view: _priority(view, project))
-            lease = leases.grant(session, view.card, select(view.tree(), policy), client, moment)
+            lease = leases.grant(session, view.card, select(view.tree(), SETTINGS[policy]), client, moment)
             view.leases.append(lease)
             made.append((view, lease))
     if not made:

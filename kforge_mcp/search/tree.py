@@ -13,8 +13,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 ROOT = ""
-EXPLORATION = 1.0
 PolicyName = Literal["uct", "paper"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a tree is climbed. Widening exponents follow Kernel Forge (arXiv 2607.24762)."""
+
+    exploration: float = 1.0
+    """C: weight of the bonus for what was visited rarely."""
+    widening: float = 0.5
+    """alpha: another child while children <= floor(visits ** alpha)."""
+    head_start: int = 1
+    """Children that are allowed beyond floor(visits ** alpha) - 1."""
+    widening_fall: float = 0.2
+    """How much alpha falls over the first 1000 visits of the root."""
+    absolute: bool = False
+    """Score by latency in milliseconds, as the paper does, instead of by value relative to the tree's best."""
+
+
+UCT = Settings()
+PAPER = Settings(absolute=True)
+SETTINGS: dict[PolicyName, Settings] = {"uct": UCT, "paper": PAPER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +56,9 @@ class Pending:
     fresh: bool = True
 
 
-def widening_exponent(root_visits: int) -> float:
-    """alpha: 0.5 falling to 0.3 over the first 1000 root visits (Kernel Forge, arXiv 2607.24762)."""
-    return 0.5 - 0.2 * min(1.0, root_visits / 1000)
+def widening_exponent(root_visits: int, settings: Settings = UCT) -> float:
+    """alpha after so many visits of the root."""
+    return settings.widening - settings.widening_fall * min(1.0, root_visits / 1000)
 
 
 class Tree:
@@ -103,10 +123,10 @@ class Tree:
         """Children below which something can be expanded."""
         return [child for child in self.children.get(node, ()) if child in self._reachable]
 
-    def may_widen(self, node: str) -> bool:
+    def may_widen(self, node: str, settings: Settings = UCT) -> bool:
         """Progressive widening: another child while children <= floor(visits ** alpha)."""
-        alpha = widening_exponent(self.visits(ROOT))
-        return self.width(node) <= math.floor(self.visits(node) ** alpha)
+        alpha = widening_exponent(self.visits(ROOT), settings)
+        return self.width(node) < settings.head_start + math.floor(self.visits(node) ** alpha)
 
     def lineage(self, node: str) -> list[str]:
         """The node and its ancestors, oldest first, without the root."""
@@ -117,26 +137,26 @@ class Tree:
         return path[::-1]
 
 
-def score(tree: Tree, parent: str, child: str, policy: PolicyName = "uct") -> float:
+def score(tree: Tree, parent: str, child: str, settings: Settings = UCT) -> float:
     """How much `child` deserves the next visit; the largest is taken.
 
-    `uct`: best value in the subtree over the tree's best, plus C sqrt(ln N_parent / n). `paper`: the same bonus
-    against the best latency in milliseconds, to be minimised there, hence negated here.
+    Best value in the subtree over the tree's best, plus C sqrt(ln N_parent / n); with `absolute` the best latency in
+    milliseconds, to be minimised there, hence negated here.
     """
     n = max(1, tree.visits(child))
-    bonus = EXPLORATION * math.sqrt(math.log(max(1, tree.visits(parent))) / n)
-    if policy == "paper":
+    bonus = settings.exploration * math.sqrt(math.log(max(1, tree.visits(parent))) / n)
+    if settings.absolute:
         return bonus - tree.eager_ms * math.exp(-tree.best[child])
     top = tree.best[ROOT]
     return (tree.best[child] / top if top > 0 else 0.0) + bonus
 
 
-def select(tree: Tree, policy: PolicyName = "uct") -> str:
+def select(tree: Tree, settings: Settings = UCT) -> str:
     """The node to revise next: an id, or `ROOT` for a first approach to the operator."""
     node = ROOT
     while True:
         options = tree.options(node)
-        if tree.expandable(node) and (not options or tree.may_widen(node)):
+        if tree.expandable(node) and (not options or tree.may_widen(node, settings)):
             return node
         parent = node
-        node = max(options, key=lambda child: score(tree, parent, child, policy))
+        node = max(options, key=lambda child: score(tree, parent, child, settings))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kforge_mcp.search.tree import ROOT, Node, Pending, Tree, score, select, widening_exponent
+from kforge_mcp.search.tree import PAPER, ROOT, UCT, Node, Pending, Settings, Tree, score, select, widening_exponent
 
 
 def chain(*values: float | None) -> list[Node]:
@@ -66,7 +66,7 @@ def test_the_best_below_counts_for_a_node_not_its_own_value() -> None:
 def test_score_is_the_published_formula() -> None:
     tree = Tree([Node("a", ROOT, 0.5, 3), Node("b", ROOT, 1.0, 1)], eager_ms=2.0)
     assert score(tree, ROOT, "a") == pytest.approx(0.5 + math.sqrt(math.log(4) / 3))
-    assert score(tree, ROOT, "a", "paper") == pytest.approx(math.sqrt(math.log(4) / 3) - 2.0 * math.exp(-0.5))
+    assert score(tree, ROOT, "a", PAPER) == pytest.approx(math.sqrt(math.log(4) / 3) - 2.0 * math.exp(-0.5))
 
 
 def test_a_lease_is_a_visit_without_reward_on_all_ancestors() -> None:
@@ -98,10 +98,10 @@ def trees(draw: st.DrawFn) -> list[Node]:
     ]
 
 
-@given(trees(), st.lists(st.integers(0, 25), max_size=6), st.sampled_from(["uct", "paper"]))
-def test_whatever_is_selected_can_be_revised(nodes: list[Node], leased: list[int], policy: str) -> None:
+@given(trees(), st.lists(st.integers(0, 25), max_size=6), st.sampled_from([UCT, PAPER]))
+def test_whatever_is_selected_can_be_revised(nodes: list[Node], leased: list[int], policy: Settings) -> None:
     tree = Tree(nodes, [Pending(f"n{index}") for index in leased])
-    assert tree.expandable(select(tree, policy))  # pyright: ignore[reportArgumentType]
+    assert tree.expandable(select(tree, policy))
 
 
 @given(trees(), st.sampled_from([0.001, 0.5, 1000.0]))

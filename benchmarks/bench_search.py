@@ -1,0 +1,106 @@
+"""Search policies on synthetic kernel landscapes with known optima: regret by iteration, allocation across cards.
+
+    python benchmarks/bench_search.py [--seeds 200] [--half held-out|tuning] [--settings]
+
+Regret is the share of the optimum's log speed-up that is missing from what measures best. `--settings` tries settings of
+the product's own policy on the half that is for tuning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPOSITORY))
+
+from benchmarks.search_lab import policies  # noqa: E402
+from benchmarks.search_lab.landscapes import KINDS, Landscape, landscapes  # noqa: E402
+from kforge_mcp.search.tree import PAPER, UCT, Settings  # noqa: E402
+
+ITERATIONS = 100
+GOOD = 0.95
+WITHIN = 50
+SHOWN = (10, 25, 50, 100)
+
+POLICIES: dict[str, policies.Policy] = {
+    "default": policies.uct(UCT),
+    "paper": policies.uct(PAPER),
+    "greedy": policies.greedy,
+    "beam of 4": policies.beam(4),
+    "random": policies.uniform,
+    "MAP-Elites": policies.map_elites,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--half", choices=("held-out", "tuning"), default="held-out")
+    parser.add_argument("--settings", action="store_true", help="try settings of our own policy on the tuning half")
+    options = parser.parse_args()
+    half = landscapes(options.half == "held-out" and not options.settings)
+    if options.settings:
+        tried = {
+            f"C {c:g}, alpha {alpha:g}, head start {start}": policies.uct(
+                Settings(exploration=c, widening=alpha, head_start=start)
+            )
+            for c in (0.1, 0.25, 0.5, 1.0)
+            for alpha in (0.3, 0.5, 0.7)
+            for start in (0, 1)
+        }
+        report(half, tried, options.seeds)
+        return 0
+    print(f"{len(half)} landscapes ({options.half}), {options.seeds} seeds each, {ITERATIONS} iterations")
+    report(half, POLICIES, options.seeds)
+    same = all(
+        policies.climb(one, policies.uct(UCT), WITHIN, seed)
+        == policies.climb(one.scaled(1000), policies.uct(UCT), WITHIN, seed)
+        for one in half
+        for seed in range(3)
+    )
+    print(f"identical with all times multiplied by 1000: {'yes' if same else 'NO'}")
+    return 0
+
+
+def report(half: Sequence[Landscape], tried: dict[str, policies.Policy], seeds: int) -> None:
+    """A table for each kind of landscape: runs within 95 % of the optimum, regret by iteration."""
+    regrets = {name: _regrets(half, name, policy, seeds) for name, policy in tried.items()}
+    for kind in (*KINDS, "all"):
+        rows = [place for place, one in enumerate(half) if kind in (one.kind, "all")]
+        print(
+            f"\n{kind}: policy, runs with 95 % of the optimum in {WITHIN} iterations [95 % interval], regret at {SHOWN}"
+        )
+        for name in tried:
+            part = regrets[name][rows]
+            reached = part[:, :, WITHIN - 1] <= 1 - GOOD + 1e-12
+            low, high = interval(int(reached.sum()), reached.size)
+            shown = ", ".join(f"{part[:, :, at - 1].mean():.3f}" for at in SHOWN)
+            print(f"  {name:24s} {reached.mean():6.1%} [{low:.1%}, {high:.1%}]   {shown}")
+
+
+_tried: dict[str, policies.Policy] = {}
+
+
+def _regrets(half: Sequence[Landscape], name: str, policy: policies.Policy, seeds: int) -> np.ndarray:
+    """Regret by landscape, seed and iteration."""
+    curves = [[policies.climb(one, policy, ITERATIONS, seed) for seed in range(seeds)] for one in half]
+    optima = np.array([one.optimum for one in half])[:, None, None]
+    return 1 - np.array(curves) / optima
+
+
+def interval(hits: int, runs: int, z: float = 1.96) -> tuple[float, float]:
+    """Wilson's interval of a proportion."""
+    share = hits / runs
+    centre = (share + z * z / (2 * runs)) / (1 + z * z / runs)
+    half = z * math.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs)) / (1 + z * z / runs)
+    return centre - half, centre + half
+
+
+if __name__ == "__main__":
+    sys.exit(main())
