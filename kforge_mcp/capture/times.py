@@ -36,6 +36,10 @@ class WorkloadTimes:
     aligned: bool
     cards: dict[str, CardTimes]
     idle_share: float = 0.0
+    observed_us: float = 0.0
+    """The median of the runs in which calls were timed."""
+    call_us: list[float] = field(default_factory=list)
+    """The median time of each call in order, scaled as shares are; empty if not aligned."""
 
 
 def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes:
@@ -83,7 +87,15 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
         excess = max(1.0, sum(card.variant_share.values()) / card.share if card.share else 1.0)
         card.variant_share = {key: share / excess for key, share in card.variant_share.items()}
     busy = sum(card.own_share for label, card in cards.items() if level_of(label) == "torch")
-    return WorkloadTimes(median(timing["plain_us"]), aligned, cards, max(0.0, 1.0 - busy))
+    scaled = [scale.get(level_of(label), 1.0) * us for label, us in zip(labels, each_us, strict=True)]
+    return WorkloadTimes(
+        workload_us=median(timing["plain_us"]),
+        aligned=aligned,
+        cards=cards,
+        idle_share=max(0.0, 1.0 - busy),
+        observed_us=wall_us,
+        call_us=scaled if aligned else [],
+    )
 
 
 def level_of(label: str) -> str:
