@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 HAND_WRITTEN_RATE = 0.25
 """Part of the device's matrix rate that a product written by hand is taken to reach."""
@@ -57,6 +57,7 @@ def headrooms(calls: Sequence[TimedCall], workload_us: float) -> dict[str, float
     Added up over cards, no time is counted twice but for calls that two cards have in common (`LayerNorm` and the
     operator that is all it calls).
     """
+    calls = _fitted(calls)
     nodes = _nodes(calls)
     claimed = [False] * len(calls)
     saved_us = {call.label: 0.0 for call in calls}
@@ -67,6 +68,15 @@ def headrooms(calls: Sequence[TimedCall], workload_us: float) -> dict[str, float
             inside_us = node.parts_saved_us if node.is_container else 0.0
             saved_us[call.label] += max(0.0, node.saved_us - inside_us)
     return {label: min(1.0, us / workload_us) if workload_us > 0 else 0.0 for label, us in saved_us.items()}
+
+
+def _fitted(calls: Sequence[TimedCall]) -> list[TimedCall]:
+    """The calls, none longer than what contains it: operators are timed in other runs, which watching lengthens."""
+    fitted: list[TimedCall] = []
+    for call in calls:
+        limit_us = fitted[call.parent].us if call.parent >= 0 else call.us
+        fitted.append(replace(call, us=min(call.us, limit_us)))
+    return fitted
 
 
 def _nodes(calls: Sequence[TimedCall]) -> list[_Node]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def flat(trees: Sequence[Tree]) -> list[TimedCall]:
     def add(tree: Tree, parent: int) -> None:
         call, inside = tree
         place = len(calls)
-        calls.append(TimedCall(call.label, call.us, parent, call.light_us, call.is_product))
+        calls.append(replace(call, parent=parent))
         for part in inside:
             add(part, place)
 
@@ -90,6 +91,11 @@ def test_a_module_that_is_one_operator_saves_what_the_operator_does():
     assert saved["LayerNorm"] == saved["layer_norm"] == pytest.approx(50 - 10 - CHEAPEST_US)
     linear = module("Linear", 530.0, 200.0, operator("linear", 500.0, 200.0, product=True))
     assert saved_us(linear)["Linear"] == 0.0
+
+
+def test_an_operator_takes_no_longer_than_what_calls_it():
+    saved = saved_us(module("Embedding", 40.0, 10.0, operator("embedding", 200.0, 10.0)))
+    assert saved["Embedding"] == saved["embedding"] == pytest.approx(40 - 10 - CHEAPEST_US)
 
 
 def test_a_container_counts_what_it_adds_to_its_parts():
