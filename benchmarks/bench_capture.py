@@ -100,8 +100,8 @@ def write(rows: list[dict[str, Any]], packages: str) -> str:
         "original's output bit for bit; every variant runs on generated inputs and stays finite; the workload's result "
         "is unchanged and nothing stays patched; capture takes at most ten plain forwards + 30 s of processor time and "
         "2 GiB of memory more than the workload itself. Wall times are without waiting for the device, at a load "
-        f"average of {max(row['load'] for row in measured):.0f} on {os.cpu_count()} cores at most; imports of the libraries, "
-        "three times, are most of them.",
+        f"average of {max(row['load'] for row in measured):.0f} on {os.cpu_count()} cores at most; imports of the "
+        "libraries, three times, are most of them.",
         "",
         "| workload | cards (eligible) | variants (replayed from samples) | plain forward | capture (processor time) "
         "| extra memory | what a specialist would name: place by gain | faults |",

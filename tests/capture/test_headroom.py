@@ -174,13 +174,10 @@ def _trees(depth: int = 3) -> st.SearchStrategy[Tree]:
 
     rate = st.one_of(st.none(), st.floats(0.0, 1.0))
     leaves = st.builds(leaf, st.floats(1.0, 300.0), rate, st.booleans())
-    return st.recursive(
-        leaves,
-        lambda inner: st.builds(
-            outer, st.sampled_from(["module", "function"]), st.booleans(), st.lists(inner, min_size=1, max_size=4)
-        ),
-        max_leaves=20,
-    )
+    if depth == 0:
+        return leaves
+    inside = st.lists(_trees(depth - 1), min_size=1, max_size=4)
+    return st.one_of(leaves, st.builds(outer, st.sampled_from(["module", "function"]), st.booleans(), inside))
 
 
 @given(st.lists(_trees(), min_size=1, max_size=3))
