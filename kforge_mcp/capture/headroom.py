@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 HAND_WRITTEN_RATE = 0.25
-"""Part of the device's matrix rate that a product written by hand is taken to reach."""
+"""Part of the speed of light that a matrix product written by hand is taken to reach."""
 CALL_US = 10.0
 """At most this is taken as what any call of an operator costs, microseconds; the workload's cheapest call may say
 less."""
