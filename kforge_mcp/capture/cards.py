@@ -55,9 +55,16 @@ def _headrooms(
     timed = []
     for (label, key, parent), us in zip(calls, times.call_us, strict=True):
         variant = variants.get(label, {}).get(key)
-        light_us = None if variant is None else variant.speed_of_light_us
-        is_product = level_of(label) == "torch" and label in products
-        timed.append(TimedCall(label, us, parent, light_us, is_product))
+        timed.append(
+            TimedCall(
+                label=label,
+                us=us,
+                parent=parent,
+                light_us=None if variant is None else variant.speed_of_light_us,
+                fastest_us=None if variant is None else times.cards[label].variant_fastest_us[key],
+                is_product=level_of(label) == "torch" and label in products,
+            )
+        )
     return headrooms(timed, times.observed_us)
 
 

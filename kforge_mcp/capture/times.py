@@ -21,6 +21,8 @@ class CardTimes:
     own_share: float = 0.0
     variant_us: dict[str, float] = field(default_factory=dict)
     """Median time of one call, by variant key, microseconds."""
+    variant_fastest_us: dict[str, float] = field(default_factory=dict)
+    """The shortest of all its calls in all runs: others on the machine lengthen a call, nothing shortens it."""
     variant_calls: dict[str, int] = field(default_factory=dict)
     variant_share: dict[str, float] = field(default_factory=dict)
 
@@ -54,6 +56,7 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
     outermost = _outermost(labels, parents)
     runs, walls = timing["durations"], timing["observed_us"]
     each_us = [median(column) for column in zip(*runs, strict=True)]
+    fastest_us = [min(column) for column in zip(*runs, strict=True)]
     wall_us = median(walls)
     own_us, scale = _own_times(labels, parents, each_us, wall_us)
     places: dict[str, list[int]] = {}
@@ -80,6 +83,7 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
             own = [index for other, index in keys[label] if other == key]
             card.variant_calls[key] = len(own)
             card.variant_us[key] = median(each_us[index] for index in own) if aligned else mean_us
+            card.variant_fastest_us[key] = min(fastest_us[index] for index in own) if aligned else mean_us
             counted = [index for index in own if not aligned or index in outermost]
             spent = sum(each_us[index] for index in counted) if aligned else mean_us * len(counted)
             card.variant_share[key] = factor * spent / wall_us

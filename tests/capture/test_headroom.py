@@ -19,7 +19,7 @@ CHEAPEST_US = 2.0
 
 
 def operator(name: str, us: float, light_us: float | None = 0.0, *, product: bool = False) -> Tree:
-    return TimedCall(f"torch torch:{name}", us, -1, light_us, product), ()
+    return TimedCall(f"torch torch:{name}", us, -1, light_us, is_product=product), ()
 
 
 def module(name: str, us: float, light_us: float | None, *inside: Tree, level: str = "module") -> Tree:
@@ -62,6 +62,13 @@ def test_a_product_near_the_peak_rate_stays_with_the_vendor_and_one_far_from_it_
     assert saved_us(operator("linear", 500.0, 200.0, product=True))["linear"] == 0.0
     # At a quarter of the peak rate 500 us become 4 x 25.
     assert saved_us(operator("linear", 500.0, 25.0, product=True))["linear"] == pytest.approx(500 - 100 - CHEAPEST_US)
+
+
+def test_a_product_that_was_near_the_peak_rate_once_stays_with_the_vendor():
+    disturbed = TimedCall("torch torch:linear", 500.0, -1, 25.0, fastest_us=90.0, is_product=True)
+    assert saved_us((disturbed, ()))["linear"] == 0.0
+    slow = replace(disturbed, fastest_us=110.0)
+    assert saved_us((slow, ()))["linear"] == pytest.approx(500 - 100 - CHEAPEST_US)
 
 
 def test_what_one_kernel_can_do_whole_claims_the_operators_inside():
