@@ -1,9 +1,8 @@
 """Search policies on synthetic kernel landscapes with known optima: regret by iteration, allocation across cards.
 
-    python benchmarks/bench_search.py [--seeds 200] [--half held-out|tuning] [--settings]
+    python benchmarks/bench_search.py [--seeds 200] [--half held-out|tuning] [--policy NAME ...]
 
-Regret is the share of the optimum's log speed-up that is missing from what measures best. `--settings` tries settings of
-the product's own policy on the half that is for tuning.
+Regret is the share of the optimum's log speed-up that is missing from what measures best.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ sys.path.insert(0, str(REPOSITORY))
 
 from benchmarks.search_lab import policies  # noqa: E402
 from benchmarks.search_lab.landscapes import KINDS, Landscape, landscapes  # noqa: E402
-from kforge_mcp.search.tree import PAPER, UCT, Settings  # noqa: E402
 
 ITERATIONS = 100
 GOOD = 0.95
@@ -29,8 +27,9 @@ WITHIN = 50
 SHOWN = (10, 25, 50, 100)
 
 POLICIES: dict[str, policies.Policy] = {
-    "default": policies.uct(UCT),
-    "paper": policies.uct(PAPER),
+    "default": policies.product("uct"),
+    "paper": policies.product("paper"),
+    "UCT, C = 1": policies.plain_uct(1.0),
     "greedy": policies.greedy,
     "beam of 4": policies.beam(4),
     "random": policies.uniform,
@@ -42,25 +41,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--half", choices=("held-out", "tuning"), default="held-out")
-    parser.add_argument("--settings", action="store_true", help="try settings of our own policy on the tuning half")
+    parser.add_argument("--policy", nargs="*", choices=tuple(POLICIES), default=tuple(POLICIES))
     options = parser.parse_args()
-    half = landscapes(options.half == "held-out" and not options.settings)
-    if options.settings:
-        tried = {
-            f"C {c:g}, alpha {alpha:g}, head start {start}": policies.uct(
-                Settings(exploration=c, widening=alpha, head_start=start)
-            )
-            for c in (0.1, 0.25, 0.5, 1.0)
-            for alpha in (0.3, 0.5, 0.7)
-            for start in (0, 1)
-        }
-        report(half, tried, options.seeds)
-        return 0
+    half = landscapes(options.half == "held-out")
     print(f"{len(half)} landscapes ({options.half}), {options.seeds} seeds each, {ITERATIONS} iterations")
-    report(half, POLICIES, options.seeds)
+    report(half, {name: POLICIES[name] for name in options.policy}, options.seeds)
     same = all(
-        policies.climb(one, policies.uct(UCT), WITHIN, seed)
-        == policies.climb(one.scaled(1000), policies.uct(UCT), WITHIN, seed)
+        policies.climb(one, POLICIES["default"], WITHIN, seed)
+        == policies.climb(one.scaled(1000), POLICIES["default"], WITHIN, seed)
         for one in half
         for seed in range(3)
     )
@@ -82,9 +70,6 @@ def report(half: Sequence[Landscape], tried: dict[str, policies.Policy], seeds: 
             low, high = interval(int(reached.sum()), reached.size)
             shown = ", ".join(f"{part[:, :, at - 1].mean():.3f}" for at in SHOWN)
             print(f"  {name:24s} {reached.mean():6.1%} [{low:.1%}, {high:.1%}]   {shown}")
-
-
-_tried: dict[str, policies.Policy] = {}
 
 
 def _regrets(half: Sequence[Landscape], name: str, policy: policies.Policy, seeds: int) -> np.ndarray:

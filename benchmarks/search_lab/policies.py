@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from benchmarks.search_lab.landscapes import Design, Landscape
-from kforge_mcp.search.tree import ROOT, UCT, Node, Settings, Tree, select
+from kforge_mcp.search.policy import PolicyName, select, widening_exponent
+from kforge_mcp.search.tree import ROOT, Node, Tree
 
 
 @dataclass
@@ -20,8 +22,6 @@ class Attempt:
     measured: float | None
     true: float
     """The value that it really has; 0 if it failed."""
-    visits: int = 1
-    """Completed visits of its subtree."""
 
 
 @dataclass
@@ -31,6 +31,11 @@ class Run:
     landscape: Landscape
     dice: random.Random
     attempts: list[Attempt] = field(default_factory=list)
+    tree: Tree = field(init=False)
+    """The attempts as the product's tree."""
+
+    def __post_init__(self) -> None:
+        self.tree = Tree(eager_ms=self.landscape.eager_us / 1000)
 
     def expand(self, parent: int) -> Attempt:
         """Propose a revision of an attempt, or of eager (-1), and judge it."""
@@ -39,10 +44,8 @@ class Run:
         measured = None if design is None else self.landscape.measure(design, self.dice)
         true = 0.0 if design is None else max(0.0, self.landscape.value(design))
         attempt = Attempt(parent, design, measured, true)
+        self.tree.complete(Node(str(len(self.attempts)), ROOT if parent < 0 else str(parent), measured, 1))
         self.attempts.append(attempt)
-        while parent >= 0:
-            self.attempts[parent].visits += 1
-            parent = self.attempts[parent].parent
         return attempt
 
     def measured(self) -> list[int]:
@@ -53,25 +56,35 @@ class Run:
         """Attempts that can be revised, the best first, of equal ones the youngest."""
         return sorted(self.measured(), key=lambda place: (self.attempts[place].measured or 0.0, place), reverse=True)
 
-    def tree(self) -> Tree:
-        """The attempts as the product's tree."""
-        nodes = [
-            Node(str(place), ROOT if one.parent < 0 else str(one.parent), one.measured, one.visits)
-            for place, one in enumerate(self.attempts)
-        ]
-        return Tree(nodes, eager_ms=self.landscape.eager_us / 1000)
-
 
 Policy = Callable[[Run], int]
 """Which attempt to revise next; -1 for a first approach."""
 
 
-def uct(settings: Settings = UCT) -> Policy:
-    """The product's own selection under these settings."""
+def product(policy: PolicyName) -> Policy:
+    """The product's own selection."""
 
     def choose(run: Run) -> int:
-        node = select(run.tree(), settings)
+        node = select(run.tree, policy)
         return -1 if node == ROOT else int(node)
+
+    return choose
+
+
+def plain_uct(exploration: float) -> Policy:
+    """The paper's search with values relative to the tree's best instead of milliseconds: UCT as it is usually done."""
+
+    def choose(run: Run) -> int:
+        tree, name = run.tree, ROOT
+        alpha, top = widening_exponent(tree.visits(ROOT)), tree.best(ROOT) or 1.0
+        while options := tree.options(name):
+            visits = tree.visits(name)
+            if tree.expandable(name) and tree.width(name) <= math.floor(visits**alpha):
+                break
+            bonus = exploration * math.sqrt(math.log(max(1, visits)))
+            scores = [(one.best or 0.0) / top + bonus / math.sqrt(one.visits) for one in options]
+            name = options[scores.index(max(scores))].candidate_id
+        return -1 if name == ROOT else int(name)
 
     return choose
 

@@ -38,7 +38,14 @@ class Candidate(Record):
     benchmarked: StageResult | None = None
     value: float | None = None
     """ln of the card's speed-up by the lower interval end, at least 0; None until measured."""
+    gain: float | None = None
+    """As `value`, negative where it is slower than eager: how far a revision has to go. None until measured."""
     visits: int = 0
+    """Completed visits of its subtree, its own included."""
+    best: float | None = None
+    """Largest `gain` in its subtree; None while nothing there was measured."""
+    pace: float = 0.0
+    """By how much `best` lately grew per visit."""
     wall_s: float = 0.0
     gpu_s: float = 0.0
     samples: str = ""

@@ -25,14 +25,14 @@ def headroom_us(card: OperatorCard, best_value: float, workload_us: float) -> fl
 
 
 def priority(
-    card: OperatorCard, best_value: float, workload_us: float, fruitless: int = 0, pending: int = 0
+    card: OperatorCard, best_value: float, workload_us: float, visits: int = 0, pending: int = 0
 ) -> tuple[float, float]:
     """The gain to be expected, then all that is left to the speed of light: larger is next.
 
-    Both are discounted by visits since the last improvement and by leases that are out. With the discount
-    1 / (1 + fruitless + pending) a card that does not yield is left for one with half its gain after one more visit,
-    and comes back when the others have been tried as hard.
+    Both are divided by 1 + the visits that the card had and the leases that are out: visits go to cards in proportion
+    to what is left of each, and a card that does not yield cannot keep them. Counting only visits without an
+    improvement saves less (docs/results/search.md), since each small improvement of a large card starts the count anew.
     """
-    discount = 1 + fruitless + pending
+    discount = 1 + visits + pending
     expected_us, left_us = headroom_us(card, best_value, workload_us), remaining_us(card, best_value, workload_us)
     return expected_us / discount, left_us / discount

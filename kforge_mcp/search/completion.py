@@ -9,7 +9,8 @@ from kforge_mcp.records.candidate import Candidate
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.result import StageResult
 from kforge_mcp.search import budgets, leases
-from kforge_mcp.search.value import candidate_value
+from kforge_mcp.search.tree import Node, after_visit
+from kforge_mcp.search.value import candidate_gain, candidate_value
 from kforge_mcp.store import candidates
 from kforge_mcp.store import leases as stored_leases
 
@@ -56,7 +57,7 @@ def record(
     after = before.model_copy(update=changes)
     completes = before.state == "open" and after.state != "open"
     if completes:
-        after = after.model_copy(update={"visits": after.visits + 1})
+        after = after.model_copy(update={"visits": after.visits + 1, "best": after.gain})
     candidates.save(session, after)
     budgets.charge(
         session,
@@ -69,14 +70,16 @@ def record(
     if completes:
         _backpropagate(session, after)
         _conclude_lease(session, after)
+    elif after.gain != before.gain:
+        after = _correct(session, after)
     return after
 
 
 def _judgement(card: OperatorCard, last: StageResult) -> dict[str, Any]:
     if last.status == "failed" and last.reason not in INCONCLUSIVE:
-        return {"state": "failed", "value": None}
+        return {"state": "failed", "value": None, "gain": None}
     if last.stage == "benchmark" and last.status == "ok":
-        return {"state": "measured", "value": candidate_value(card, last)}
+        return {"state": "measured", "value": candidate_value(card, last), "gain": candidate_gain(card, last)}
     return {}
 
 
@@ -84,8 +87,25 @@ def _backpropagate(session: Session, leaf: Candidate) -> None:
     parent_id = leaf.parent_id
     while parent_id:
         ancestor = candidates.get(session, parent_id)
-        candidates.save(session, ancestor.model_copy(update={"visits": ancestor.visits + 1}))
+        seen = Node(parent_id, ancestor.parent_id, ancestor.gain, ancestor.visits, ancestor.best, ancestor.pace)
+        then = after_visit(seen, leaf.gain)
+        changes = {"visits": then.visits, "best": then.best, "pace": then.pace}
+        candidates.save(session, ancestor.model_copy(update=changes))
         parent_id = ancestor.parent_id
+
+
+def _correct(session: Session, judged_again: Candidate) -> Candidate:
+    """What is best below the candidate and its ancestors, after a measurement was replaced."""
+    current, first = judged_again, None
+    while True:
+        rows = candidates.below(session, current.card_id, current.candidate_id)
+        known = [value for value in (current.gain, *(row.best for row in rows)) if value is not None]
+        corrected = current.model_copy(update={"best": max(known, default=None)})
+        candidates.save(session, corrected)
+        first = first or corrected
+        if corrected.best == current.best or not current.parent_id:
+            return first
+        current = candidates.get(session, current.parent_id)
 
 
 def _conclude_lease(session: Session, candidate: Candidate) -> None:

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from kforge_mcp.records.base import new_id
-from kforge_mcp.records.candidate import Candidate, Lease
+from kforge_mcp.records.candidate import Lease
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.search.tree import Pending
-from kforge_mcp.store import leases
+from kforge_mcp.store import candidates, leases
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -45,9 +45,15 @@ def active(session: Session, card_id: str, moment: datetime) -> list[Lease]:
     return holding
 
 
-def still_holding(session: Session, card_id: str, moment: datetime) -> list[Lease]:
-    """As `active`, without writing: for readers."""
-    return [lease for lease in leases.of_card(session, card_id, state="active") if lease.expires_at > moment]
+def active_by_card(session: Session, project_id: str, moment: datetime, *, writing: bool) -> dict[str, list[Lease]]:
+    """The leases of a project that still hold, by card; with `writing` those past their time are marked expired."""
+    holding: dict[str, list[Lease]] = {}
+    for lease in leases.of_project(session, project_id, state="active"):
+        if lease.expires_at > moment:
+            holding.setdefault(lease.card_id, []).append(lease)
+        elif writing:
+            leases.save(session, lease.model_copy(update={"state": "expired"}))
+    return holding
 
 
 def spend_try(session: Session, lease: Lease, moment: datetime) -> Lease:
@@ -65,7 +71,7 @@ def conclude(session: Session, lease: Lease, *, measured: bool) -> Lease:
     return lease
 
 
-def pending(holding: list[Lease], candidates: list[Candidate]) -> list[Pending]:
+def pending(session: Session, holding: list[Lease]) -> list[Pending]:
     """Active leases as virtual losses."""
-    answered = {candidate.lease_id for candidate in candidates if candidate.lease_id}
+    answered = candidates.answered(session, [lease.lease_id for lease in holding]) if holding else set()
     return [Pending(lease.parent_id, fresh=lease.lease_id not in answered) for lease in holding]

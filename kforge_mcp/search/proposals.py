@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -16,13 +17,19 @@ from kforge_mcp.search import leases
 from kforge_mcp.search.allocation import priority
 from kforge_mcp.search.budgets import iterations_left
 from kforge_mcp.search.directions import Facts, directions
-from kforge_mcp.search.stopping import Stop, visits_since_improvement
-from kforge_mcp.search.tree import ROOT, SETTINGS, PolicyName, select
-from kforge_mcp.search.view import CardView, scope
-from kforge_mcp.store import budgets, cards
+from kforge_mcp.search.policy import PolicyName, select
+from kforge_mcp.search.stopping import Stop
+from kforge_mcp.search.tree import ROOT, Pending
+from kforge_mcp.search.view import CardView, StoredTree, scope
+from kforge_mcp.store import budgets, candidates, cards
 from kforge_mcp.store.workspace import Workspace
 
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
 MAX_COUNT = 8
+RELATIVES = 12
+"""Ancestors, failed children and other children that are told at most, the latest ones."""
 
 
 class Step(Record):
@@ -41,7 +48,7 @@ class Starter(Record):
 
 
 class Proposal(Record):
-    """A leased node and what is known about it. Nothing is shortened here; whoever shows it does that."""
+    """A leased node and what is known about it. Texts are not shortened here; whoever shows them does that."""
 
     lease_id: str
     expires_at: Moment
@@ -109,9 +116,10 @@ def next_proposal(
     with workspace.transaction() as session:
         project, wanted = scope(session, project_id, card_id)
         every = cards.of_project(session, project.project_id)
-        views = [CardView.read(session, card, moment, writing=True) for card in every]
+        views = CardView.of_project(session, project.project_id, every, moment, writing=True)
         budget = budgets.get_or_default(session, project.project_id)
-        made: list[tuple[CardView, Lease]] = []
+        trees: dict[str, StoredTree] = {}
+        made: list[tuple[CardView, Lease, int]] = []
         stops: dict[str, Stop] = {}
         for _ in range(min(max(1, count), MAX_COUNT)):
             out = sum(len(view.leases) for view in views)
@@ -120,24 +128,29 @@ def next_proposal(
             if not open_views:
                 break
             view = max(open_views, key=lambda view: _priority(view, project))
-            lease = leases.grant(session, view.card, select(view.tree(), SETTINGS[policy]), client, moment)
+            tree = trees.get(view.card.card_id) or StoredTree(session, view.card, view.leases)
+            trees[view.card.card_id] = tree
+            lease = leases.grant(session, view.card, select(tree, policy), client, moment)
+            tree.lease(Pending(lease.parent_id))
             view.leases.append(lease)
-            made.append((view, lease))
+            made.append((view, lease, tree.width(lease.parent_id) - 1))
     if not made:
         return Proposals(project_id=project.project_id, stop=_overall(views, stops, wanted))
     remaining = iterations_left(budget, sum(len(view.leases) for view in views))
     left_out = [view for view in views if view.card.card_id in stops and not card_id]
+    with workspace.reading() as session:
+        described = [
+            _describe(workspace, session, project, view, lease, place, remaining) for view, lease, place in made
+        ]
     return Proposals(
         project_id=project.project_id,
-        proposals=[_describe(workspace, project, view, lease, remaining) for view, lease in made],
+        proposals=described,
         stopped_cards=[f"{view.card.name}: {stops[view.card.card_id].reason}" for view in left_out],
     )
 
 
 def _priority(view: CardView, project: Project) -> tuple[float, float]:
-    value = view.best.value if view.best and view.best.value else 0.0
-    fruitless = visits_since_improvement(view.candidates)
-    return priority(view.card, value, project.workload_us, fruitless, len(view.leases))
+    return priority(view.card, view.best_value, project.workload_us, view.progress.completed, len(view.leases))
 
 
 def _overall(views: list[CardView], stops: dict[str, Stop], wanted: set[str]) -> Stop:
@@ -157,13 +170,24 @@ def _overall(views: list[CardView], stops: dict[str, Stop], wanted: set[str]) ->
     return Stop(reason="not_eligible", message=f"none of the cards can be replaced: {listed}. See list_operator_cards.")
 
 
-def _describe(workspace: Workspace, project: Project, view: CardView, lease: Lease, project_left: int) -> Proposal:
-    tree = view.tree()
-    parent = view.find(lease.parent_id)
+def _describe(
+    workspace: Workspace,
+    session: Session,
+    project: Project,
+    view: CardView,
+    lease: Lease,
+    place: int,
+    project_left: int,
+) -> Proposal:
+    card_id, parent_id = view.card.card_id, lease.parent_id
+    line = [row.candidate_id for row in candidates.lineage(session, parent_id)][-RELATIVES:] if parent_id else []
+    ancestors = candidates.some(session, line)
+    parent = ancestors.get(parent_id)
     source = workspace.blobs.get(parent.source).decode() if parent else ""
-    seed = None if parent else _unused_seed(view, lease, project.target)
-    children = [row for row in view.candidates if row.parent_id == lease.parent_id]
-    best = view.best
+    seed = None if parent else _unused_seed(session, view, lease, project.target)
+    failed = candidates.children(session, card_id, parent_id, ("failed",), RELATIVES)
+    tried = candidates.children(session, card_id, parent_id, ("open", "measured"), RELATIVES)
+    best = view.progress.best
     lefts = [left for left in (project_left, iterations_left(view.budget, len(view.leases))) if left >= 0]
     facts = Facts(
         view.card, project.target, source or (seed.source if seed else ""), parent.benchmarked if parent else None
@@ -172,27 +196,30 @@ def _describe(workspace: Workspace, project: Project, view: CardView, lease: Lea
         lease_id=lease.lease_id,
         expires_at=lease.expires_at,
         tries_left=lease.tries_left,
-        card_id=view.card.card_id,
+        card_id=card_id,
         card=view.card.name,
         level=view.card.level,
-        parent_id=lease.parent_id,
+        parent_id=parent_id,
         parent_source=source,
         parent=parent.latest if parent else None,
-        lineage=[_step(row) for name in tree.lineage(lease.parent_id) if (row := view.find(name))],
-        best=_step(best) if best and best.candidate_id != lease.parent_id else None,
-        failed=[_step(row, reason=True) for row in children if row.state == "failed"],
-        tried=[_step(row) for row in children if row.state != "failed"],
-        directions=directions(facts, start=tree.width(lease.parent_id) - 1),
+        lineage=[_step(ancestors[name]) for name in line],
+        best=_step(best) if best and best.candidate_id != parent_id else None,
+        failed=[_step(row, reason=True) for row in failed],
+        tried=[_step(row) for row in tried],
+        directions=directions(facts, start=place),
         seed=seed,
         iterations_left=min(lefts) if lefts else -1,
     )
 
 
-def _unused_seed(view: CardView, lease: Lease, target: Target) -> Starter | None:
+def _unused_seed(session: Session, view: CardView, lease: Lease, target: Target) -> Starter | None:
     """A seed that neither the tree holds nor an earlier lease on the root was offered, as far as there are any."""
-    left = list(starters(view.card, {row.source_key for row in view.candidates}, target=target))
-    answered = {row.lease_id for row in view.candidates}
-    roots = [one.lease_id for one in view.leases if one.parent_id == ROOT and one.lease_id not in answered]
+    keyed = keyed_starters(view.card, target)
+    held = candidates.held_keys(session, view.card.card_id, [key for _, key in keyed])
+    left = [starter for starter, key in keyed if key not in held]
+    roots = [one.lease_id for one in view.leases if one.parent_id == ROOT]
+    answered = candidates.answered(session, roots)
+    roots = [lease_id for lease_id in roots if lease_id not in answered]
     return left[roots.index(lease.lease_id) % len(left)] if left else None
 
 
@@ -212,14 +239,23 @@ def starters(card: OperatorCard, known: Collection[str] = (), *, target: Target 
 
     `known` are the source keys of the tree's candidates.
     """
+    return (starter for starter, key in keyed_starters(card, target) if key not in known)
+
+
+def keyed_starters(card: OperatorCard, target: Target) -> list[tuple[Starter, str]]:
+    """Seeds of the card's operator family, or the smallest candidate if there are none, with their source keys.
+
+    The key is empty for one that cannot be read.
+    """
     from kforge_mcp.candidate.plan import Rejected, parse_plan, source_key
     from kforge_mcp.candidate.signature import minimal_candidate
     from kforge_mcp.seeds.catalogue import seeds_for
 
     if not card.eligible or not card.variants:
-        return
+        return []
     seeds = [Starter(name=seed.name, source=seed.source) for seed in seeds_for(card, target)]
+    found: list[tuple[Starter, str]] = []
     for seed in seeds or [Starter(name="minimal", source=minimal_candidate(card, target))]:
         plan = parse_plan(seed.source, card, target)
-        if isinstance(plan, Rejected) or source_key(plan) not in known:
-            yield seed
+        found.append((seed, "" if isinstance(plan, Rejected) else source_key(plan)))
+    return found

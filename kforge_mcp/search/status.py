@@ -13,7 +13,7 @@ from kforge_mcp.search.proposals import outcome
 from kforge_mcp.search.stopping import Stop
 from kforge_mcp.search.tree import ROOT, Node, Tree
 from kforge_mcp.search.view import CardView, scope
-from kforge_mcp.store import budgets, cards
+from kforge_mcp.store import budgets, candidates, cards
 from kforge_mcp.store.workspace import Workspace
 
 
@@ -49,28 +49,30 @@ def search_status(
     with workspace.reading() as session:
         project, wanted = scope(session, project_id, card_id)
         every = cards.of_project(session, project.project_id)
-        views = [CardView.read(session, card, moment, writing=False) for card in every]
+        views = CardView.of_project(session, project.project_id, every, moment, writing=False)
+        rows = {one: candidates.of_card(session, one) for one in wanted}
         budget = budgets.get_or_default(session, project.project_id)
     out = sum(len(view.leases) for view in views)
-    states = [_card(view, project, budget, out) for view in views if view.card.card_id in wanted]
+    states = [
+        _card(view, rows[view.card.card_id], project, budget, out) for view in views if view.card.card_id in wanted
+    ]
     states.sort(key=lambda state: (state.card.eligible, _expected(state, project)), reverse=True)
     return SearchStatus(project=project, budget=budget, leases=out, cards=states)
 
 
-def _card(view: CardView, project: Project, budget: Budget, out: int) -> CardStatus:
-    states = [row.state for row in view.candidates]
-    best = view.best
+def _card(view: CardView, rows: list[Candidate], project: Project, budget: Budget, out: int) -> CardStatus:
+    states = [row.state for row in rows]
     return CardStatus(
         card=view.card,
-        candidates=view.candidates,
-        best=best,
+        candidates=rows,
+        best=view.progress.best,
         measured=states.count("measured"),
         failed=states.count("failed"),
         unjudged=states.count("open"),
         leases=len(view.leases),
         budget=view.budget,
         stop=view.stop(budget, out),
-        remaining_us=remaining_us(view.card, _value(best), project.workload_us),
+        remaining_us=remaining_us(view.card, view.best_value, project.workload_us),
     )
 
 
@@ -93,10 +95,10 @@ class TreeLine(Record):
     note: str
 
 
-def tree_lines(candidates: list[Candidate]) -> list[TreeLine]:
+def tree_lines(every: list[Candidate]) -> list[TreeLine]:
     """The tree in the order in which it is printed, the most promising branches first."""
-    rows = {row.candidate_id: row for row in candidates}
-    tree = Tree(Node(row.candidate_id, row.parent_id, row.value, row.visits) for row in candidates)
+    rows = {row.candidate_id: row for row in every}
+    tree = Tree(Node(row.candidate_id, row.parent_id, row.gain, row.visits) for row in every)
     lines: list[TreeLine] = []
     stack = [(0, child) for child in _ranked(tree, ROOT)]
     while stack:
@@ -118,4 +120,4 @@ def tree_lines(candidates: list[Candidate]) -> list[TreeLine]:
 
 def _ranked(tree: Tree, node: str) -> list[str]:
     """Children for a stack: the best last."""
-    return sorted(tree.children.get(node, ()), key=lambda child: tree.best[child])
+    return sorted((child.candidate_id for child in tree.children(node)), key=tree.best)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from kforge_mcp.records.base import Record
@@ -26,9 +27,16 @@ class Stop(Record):
     message: str
 
 
-def completed(candidates: Sequence[Candidate]) -> int:
+@dataclass(frozen=True)
+class Progress:
+    """How far the search of a card has come."""
+
+    best: Candidate | None = None
+    """The first candidate with the largest value above eager's."""
+    completed: int = 0
     """Visits that have been completed on the card."""
-    return sum(candidate.state != "open" for candidate in candidates)
+    fruitless: int = 0
+    """Those of candidates made after the best; all of them while there is none."""
 
 
 def best_candidate(candidates: Sequence[Candidate]) -> Candidate | None:
@@ -44,34 +52,22 @@ def not_packaged(card: OperatorCard) -> str:
     return "overwrites an input, which packages do not support yet" if card.mutates else ""
 
 
-def visits_since_improvement(candidates: Sequence[Candidate]) -> int:
-    """Completed visits after the one that set the present best, in order of creation."""
-    best, since = 0.0, 0
-    for candidate in candidates:
-        if candidate.state == "open":
-            continue
-        since += 1
-        if (candidate.value or 0.0) > best:
-            best, since = candidate.value or 0.0, 0
-    return since
-
-
 def stop_reason(
     card: OperatorCard,
-    candidates: Sequence[Candidate],
+    progress: Progress,
     card_budget: Budget,
     project_budget: Budget,
     *,
     card_leases: int = 0,
     project_leases: int = 0,
 ) -> Stop | None:
-    """The first reason to stop that applies, or None. `candidates` are the card's, in order of creation."""
+    """The first reason to stop that applies, or None."""
     if not card.eligible:
         return Stop(reason="not_eligible", message=f"{card.name} cannot be replaced: {card.reason}")
     used_up = exhausted(card_budget, card_leases) or exhausted(project_budget, project_leases)
     if used_up:
         return Stop(reason="budget", message=f"{used_up}. Raise it with set_budget, or export_package.")
-    best = best_candidate(candidates)
+    best = progress.best
     share = best.benchmarked.speed_of_light if best and best.benchmarked else None
     if best and share and share >= SPEED_OF_LIGHT:
         text = f"{best.candidate_id} runs at {share:.0%} of the speed of light of this device; little is left to gain."
@@ -86,7 +82,7 @@ def stop_reason(
         return Stop(
             reason="not_packaged", message=text + " To search it all the same, give the card its own set_budget."
         )
-    since = visits_since_improvement(candidates)
+    since = progress.fruitless
     if since >= STAGNATION_VISITS:
         text = f"the last {since} candidates of {card.name} brought no improvement."
         return Stop(

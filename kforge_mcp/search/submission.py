@@ -169,7 +169,7 @@ def _parent(session: Session, card: OperatorCard, parent_id: str, lease_id: str)
     if not lease_id:
         return ""
     lease = stored_leases.get(session, lease_id)
-    made = [row for row in candidates.of_card(session, card.card_id) if row.lease_id == lease_id]
+    made = candidates.of_lease(session, lease_id)
     return made[-1].candidate_id if made and made[-1].state == "failed" else lease.parent_id
 
 

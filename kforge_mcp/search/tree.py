@@ -1,51 +1,52 @@
-"""UCT with progressive widening over a tree of candidates. Pure: values in, a choice out.
+"""The tree of a card's candidates as its search sees it: visits, what is best below each node, and how fast that grows.
 
-The root is eager (`ROOT`, value 0). A lease is a virtual loss: a visit without reward on its node and all ancestors,
-until it is used, expires or is given back.
+Pure: values in, values out; `policy.py` chooses. The root is eager (`ROOT`, value 0). A lease is a virtual loss: a
+visit without reward on its node and all ancestors, until it is used, expires or is given back.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 ROOT = ""
-PolicyName = Literal["uct", "paper"]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a tree is climbed. Widening exponents follow Kernel Forge (arXiv 2607.24762)."""
-
-    exploration: float = 1.0
-    """C: weight of the bonus for what was visited rarely."""
-    widening: float = 0.5
-    """alpha: another child while children <= floor(visits ** alpha)."""
-    head_start: int = 1
-    """Children that are allowed beyond floor(visits ** alpha) - 1."""
-    widening_fall: float = 0.2
-    """How much alpha falls over the first 1000 visits of the root."""
-    absolute: bool = False
-    """Score by latency in milliseconds, as the paper does, instead of by value relative to the tree's best."""
-
-
-UCT = Settings()
-PAPER = Settings(absolute=True)
-SETTINGS: dict[PolicyName, Settings] = {"uct": UCT, "paper": PAPER}
+PACE_MEMORY = 0.5
+"""Weight of the latest visit in a node's pace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A candidate as the search sees it. `visits` counts completed visits in its subtree, its own included."""
+    """A candidate, with what is known of the subtree below it."""
 
     candidate_id: str
     parent_id: str
     value: float | None
-    """None until measured; failures stay None."""
+    """ln of its speed-up over eager, negative if it is slower. None until measured; failures stay None."""
     visits: int
+    """Completed visits in its subtree, its own included."""
+    best: float | None = None
+    """The largest value in its subtree; None if nothing there was measured."""
+    pace: float = 0.0
+    """By how much `best` lately grew per visit."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was judged and nothing in its subtree could be measured."""
+        return self.best is None and self.visits > 0
+
+
+def after_visit(node: Node, value: float | None) -> Node:
+    """An ancestor after a visit below it that measured `value`, or nothing.
+
+    The pace is the mean growth per visit while there are few, then an exponential average: a rising bandit's estimate
+    from its recent rewards (Heidari, Kearns, Roth, IJCAI 2016; Metelli et al., ICML 2022).
+    """
+    visits = node.visits + 1
+    growth = max(0.0, value - node.best) if value is not None and node.best is not None else 0.0
+    best = node.best if value is None else value if node.best is None else max(node.best, value)
+    weight = max(PACE_MEMORY, 1.0 / visits)
+    return replace(node, visits=visits, best=best, pace=node.pace + weight * (growth - node.pace))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,107 +57,96 @@ class Pending:
     fresh: bool = True
 
 
-def widening_exponent(root_visits: int, settings: Settings = UCT) -> float:
-    """alpha after so many visits of the root."""
-    return settings.widening - settings.widening_fall * min(1.0, root_visits / 1000)
-
-
 class Tree:
-    """The nodes of one card with what selection needs: children, visits with virtual ones, best value below."""
+    """The nodes of one card with what selection needs. `best` of the nodes given is brought up to date by their values."""
 
-    def __init__(self, nodes: Iterable[Node], pending: Iterable[Pending] = (), *, eager_ms: float = 1.0) -> None:
+    def __init__(self, nodes: Iterable[Node] = (), pending: Iterable[Pending] = (), *, eager_ms: float = 1.0) -> None:
         self.eager_ms = eager_ms
-        self.nodes = {node.candidate_id: node for node in nodes}
-        self.children: dict[str, list[str]] = defaultdict(list)
-        for node in self.nodes.values():
-            self.children[self._parent(node)].append(node.candidate_id)
+        self.nodes: dict[str, Node] = {}
+        self._children: dict[str, list[str]] = defaultdict(list)
         self._virtual: dict[str, int] = defaultdict(int)
         self._fresh: dict[str, int] = defaultdict(int)
-        self.best: dict[str, float] = {}
-        self._reachable: set[str] = set()
+        for node in nodes:
+            self.nodes[node.candidate_id] = node
+        for node in self.nodes.values():
+            self._children[self.parent(node)].append(node.candidate_id)
         self._summarise()
         for lease in pending:
             self.lease(lease)
 
-    def _parent(self, node: Node) -> str:
-        return node.parent_id if node.parent_id in self.nodes else ROOT
-
     def _summarise(self) -> None:
         order = [ROOT]
         for current in order:
-            order.extend(self.children.get(current, ()))
-        for current in reversed(order):
-            below = self.children.get(current, ())
-            own = self.nodes[current].value if current != ROOT else 0.0
-            self.best[current] = max([own or 0.0, *(self.best[child] for child in below)])
-            if own is not None or any(child in self._reachable for child in below):
-                self._reachable.add(current)
+            order.extend(self._children.get(current, ()))
+        for name in reversed(order[1:]):
+            node = self.nodes[name]
+            found = [node.value, node.best, *(child.best for child in self.children(name))]
+            best = max((value for value in found if value is not None), default=None)
+            if best != node.best:
+                self.nodes[name] = replace(node, best=best)
+
+    def parent(self, node: Node) -> str:
+        """The node's parent; the root for one whose parent is not there."""
+        return node.parent_id if node.parent_id in self.nodes else ROOT
+
+    def children(self, name: str) -> list[Node]:
+        """A node's children, oldest first."""
+        return [self.nodes[child] for child in self._children.get(name, ())]
+
+    def complete(self, node: Node) -> None:
+        """Add a candidate that was judged, and its visit to all ancestors."""
+        self.nodes[node.candidate_id] = replace(node, best=node.value, visits=1)
+        name = self.parent(node)
+        self._children[name].append(node.candidate_id)
+        while name != ROOT:
+            self.nodes[name] = after_visit(self.nodes[name], node.value)
+            name = self.parent(self.nodes[name])
 
     def lease(self, pending: Pending) -> None:
         """Add a virtual loss on a node and all its ancestors."""
-        node = pending.parent_id if pending.parent_id in self.nodes else ROOT
-        self._fresh[node] += pending.fresh
-        while node != ROOT:
-            self._virtual[node] += 1
-            node = self._parent(self.nodes[node])
+        name = pending.parent_id if pending.parent_id in self.nodes else ROOT
+        self._fresh[name] += pending.fresh
+        while name != ROOT:
+            self._virtual[name] += 1
+            name = self.parent(self.nodes[name])
         self._virtual[ROOT] += 1
 
-    def visits(self, node: str) -> int:
+    def visits(self, name: str) -> int:
         """Completed visits of the subtree plus the virtual ones of its leases."""
-        return self.completed(node) + self._virtual[node]
+        return self.completed(name) + self._virtual[name]
 
-    def completed(self, node: str) -> int:
+    def completed(self, name: str) -> int:
         """Completed visits of the subtree."""
-        if node == ROOT:
-            return sum(self.nodes[child].visits for child in self.children.get(ROOT, ()))
-        return self.nodes[node].visits
+        if name == ROOT:
+            return sum(child.visits for child in self.children(ROOT))
+        return self.nodes[name].visits
 
-    def width(self, node: str) -> int:
+    def best(self, name: str) -> float:
+        """The largest value in the subtree, and 0 (eager) at least at the root and where nothing was measured."""
+        if name == ROOT:
+            return max([0.0, *(child.best or 0.0 for child in self.children(ROOT))])
+        return self.nodes[name].best or 0.0
+
+    def fresh(self, name: str) -> int:
+        """Leases on a node that will become a child of it."""
+        return self._fresh[name]
+
+    def width(self, name: str) -> int:
         """Children, and leases that will become one."""
-        return len(self.children.get(node, ())) + self._fresh[node]
+        return len(self.children(name)) + self._fresh[name]
 
-    def expandable(self, node: str) -> bool:
+    def expandable(self, name: str) -> bool:
         """Whether a candidate can be revised: eager and whatever was measured."""
-        return node == ROOT or self.nodes[node].value is not None
+        return name == ROOT or self.nodes[name].value is not None
 
-    def options(self, node: str) -> list[str]:
+    def options(self, name: str) -> list[Node]:
         """Children below which something can be expanded."""
-        return [child for child in self.children.get(node, ()) if child in self._reachable]
+        return [child for child in self.children(name) if child.best is not None]
 
-    def may_widen(self, node: str, settings: Settings = UCT) -> bool:
-        """Progressive widening: another child while children <= floor(visits ** alpha)."""
-        alpha = widening_exponent(self.visits(ROOT), settings)
-        return self.width(node) < settings.head_start + math.floor(self.visits(node) ** alpha)
-
-    def lineage(self, node: str) -> list[str]:
+    def lineage(self, name: str) -> list[str]:
         """The node and its ancestors, oldest first, without the root."""
         path: list[str] = []
-        while node != ROOT:
-            path.append(node)
-            node = self._parent(self.nodes[node])
+        while name != ROOT:
+            path.append(name)
+            name = self.parent(self.nodes[name])
         return path[::-1]
-
-
-def score(tree: Tree, parent: str, child: str, settings: Settings = UCT) -> float:
-    """How much `child` deserves the next visit; the largest is taken.
-
-    Best value in the subtree over the tree's best, plus C sqrt(ln N_parent / n); with `absolute` the best latency in
-    milliseconds, to be minimised there, hence negated here.
-    """
-    n = max(1, tree.visits(child))
-    bonus = settings.exploration * math.sqrt(math.log(max(1, tree.visits(parent))) / n)
-    if settings.absolute:
-        return bonus - tree.eager_ms * math.exp(-tree.best[child])
-    top = tree.best[ROOT]
-    return (tree.best[child] / top if top > 0 else 0.0) + bonus
-
-
-def select(tree: Tree, settings: Settings = UCT) -> str:
-    """The node to revise next: an id, or `ROOT` for a first approach to the operator."""
-    node = ROOT
-    while True:
-        options = tree.options(node)
-        if tree.expandable(node) and (not options or tree.may_widen(node, settings)):
-            return node
-        parent = node
-        node = max(options, key=lambda child: score(tree, parent, child, settings))

@@ -14,6 +14,18 @@ def candidate_value(card: OperatorCard, benchmarked: StageResult) -> float:
     Falling back to eager is free, so a variant that is slower or unclaimed counts as eager and the value is never
     negative. A candidate that only calls library operators, and any on a card with a weak oracle, is worth nothing.
     """
+    return _log_gain(card, benchmarked, fall_back=True)
+
+
+def candidate_gain(card: OperatorCard, benchmarked: StageResult) -> float:
+    """As `candidate_value`, with what a variant loses: negative for a candidate that is slower than eager.
+
+    The value says what a candidate is worth to a user, this how far a revision of it has to go.
+    """
+    return _log_gain(card, benchmarked, fall_back=False)
+
+
+def _log_gain(card: OperatorCard, benchmarked: StageResult, *, fall_back: bool) -> float:
     if benchmarked.status != "ok" or card.weak_oracle or benchmarked.own_kernel_share == 0:
         return 0.0
     verdicts = {verdict.variant_id: verdict for verdict in benchmarked.variants}
@@ -23,7 +35,7 @@ def candidate_value(card: OperatorCard, benchmarked: StageResult) -> float:
         measured = verdict.eager_us if verdict is not None and verdict.eager_us else variant.eager_us
         gain = verdict.ci_low if verdict is not None and verdict.claimed and verdict.ci_low else 1.0
         eager_us += variant.calls * measured
-        best_us += variant.calls * measured / max(1.0, gain)
+        best_us += variant.calls * measured / (max(1.0, gain) if fall_back else gain)
     return math.log(eager_us / best_us) if best_us > 0 else 0.0
 
 

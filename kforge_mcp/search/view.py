@@ -1,4 +1,4 @@
-"""A card's search as read in one transaction: candidates, leases and budgets."""
+"""A card's search as read in one transaction: how far it has come, leases and budgets. The tree is read as it is walked."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kforge_mcp.errors import UsageError
-from kforge_mcp.records.candidate import Budget, Candidate, Lease
+from kforge_mcp.records.candidate import Budget, Lease
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
 from kforge_mcp.search import leases
-from kforge_mcp.search.stopping import Stop, best_candidate, stop_reason
+from kforge_mcp.search.stopping import Progress, Stop, stop_reason
 from kforge_mcp.search.tree import Node, Tree
 from kforge_mcp.store import budgets, candidates, cards, projects
 
@@ -19,50 +19,81 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 
+class StoredTree(Tree):
+    """A card's tree of which only what selection comes by is read: the leased lineages, and the children on its way."""
+
+    def __init__(self, session: Session, card: OperatorCard, holding: list[Lease]) -> None:
+        super().__init__(eager_ms=card.eager_us / 1000)
+        self._session = session
+        self._card_id = card.card_id
+        for lease in holding:
+            if lease.parent_id and lease.parent_id not in self.nodes:
+                self._learn(candidates.lineage(session, lease.parent_id))
+        for pending in leases.pending(session, holding):
+            self.lease(pending)
+
+    def _learn(self, rows: list[candidates.TreeRow]) -> None:
+        for row in rows:
+            self.nodes[row.candidate_id] = Node(*row)
+
+    def children(self, name: str) -> list[Node]:
+        if name not in self._children:
+            rows = candidates.below(self._session, self._card_id, name)
+            self._learn(rows)
+            self._children[name] = [row.candidate_id for row in rows]
+        return super().children(name)
+
+
 @dataclass
 class CardView:
-    """Everything that a decision about one card needs."""
+    """What a decision about one card needs."""
 
     card: OperatorCard
-    candidates: list[Candidate]
+    progress: Progress
     leases: list[Lease]
     budget: Budget
 
     @classmethod
-    def read(cls, session: Session, card: OperatorCard, moment: datetime, *, writing: bool) -> CardView:
-        """Read a card's search; with `writing`, leases past their time are marked expired."""
-        holding = (leases.active if writing else leases.still_holding)(session, card.card_id, moment)
-        rows = candidates.of_card(session, card.card_id)
-        return cls(card, rows, holding, budgets.get_or_default(session, card.card_id))
+    def of_project(
+        cls, session: Session, project_id: str, every: list[OperatorCard], moment: datetime, *, writing: bool
+    ) -> list[CardView]:
+        """Read the searches of a project's cards; with `writing`, leases past their time are marked expired."""
+        holding = leases.active_by_card(session, project_id, moment, writing=writing)
+        limits = budgets.of_owners(session, [card.card_id for card in every])
+        counts = candidates.counts(session, project_id)
+        return [
+            cls(
+                card,
+                _progress(session, card.card_id, counts.get(card.card_id)),
+                holding.get(card.card_id, []),
+                limits[card.card_id],
+            )
+            for card in every
+        ]
 
     @property
-    def best(self) -> Candidate | None:
-        """The measured candidate with the largest value, if it beats eager."""
-        return best_candidate(self.candidates)
-
-    def find(self, candidate_id: str) -> Candidate | None:
-        """The candidate with this id, if it is the card's."""
-        return next((candidate for candidate in self.candidates if candidate.candidate_id == candidate_id), None)
-
-    def tree(self) -> Tree:
-        """The search tree with the active leases as virtual losses."""
-        nodes = [
-            Node(row.candidate_id, row.parent_id, row.value if row.state == "measured" else None, row.visits)
-            for row in self.candidates
-        ]
-        pending = leases.pending(self.leases, self.candidates)
-        return Tree(nodes, pending, eager_ms=self.card.eager_us / 1000)
+    def best_value(self) -> float:
+        """The value of the best candidate; 0 while nothing beats eager."""
+        return (self.progress.best.value if self.progress.best else 0.0) or 0.0
 
     def stop(self, project_budget: Budget, project_leases: int) -> Stop | None:
         """Why the search of this card should stop, or None."""
         return stop_reason(
             self.card,
-            self.candidates,
+            self.progress,
             self.budget,
             project_budget,
             card_leases=len(self.leases),
             project_leases=project_leases,
         )
+
+
+def _progress(session: Session, card_id: str, counts: candidates.Counts | None) -> Progress:
+    if counts is None:
+        return Progress()
+    completed = counts.measured + counts.failed
+    best = candidates.first_of_value(session, card_id, counts.largest) if counts.largest > 0 else None
+    return Progress(best[0], completed, best[1]) if best else Progress(None, completed, completed)
 
 
 def scope(session: Session, project_id: str, card_id: str) -> tuple[Project, set[str]]:

@@ -26,3 +26,9 @@ def get_or_default(session: Session, owner_id: str) -> Budget:
 def find(session: Session, owner_id: str) -> Budget | None:
     """The budget that was set, or None."""
     return _SHELF.find(session, owner_id)
+
+
+def of_owners(session: Session, owner_ids: list[str]) -> dict[str, Budget]:
+    """The budgets of cards and projects by their ids; those without limits where none was set."""
+    found = {budget.owner_id: budget for budget in _SHELF.where(session, owner_id=tuple(owner_ids))}
+    return {owner_id: found.get(owner_id) or Budget(owner_id=owner_id) for owner_id in owner_ids}

@@ -23,6 +23,11 @@ def get(session: Session, lease_id: str) -> Lease:
     return _SHELF.get(session, lease_id)
 
 
+def of_project(session: Session, project_id: str, state: str) -> list[Lease]:
+    """A project's leases in a state, oldest first."""
+    return _SHELF.where(session, order="created_at", project_id=project_id, state=state)
+
+
 def of_card(session: Session, card_id: str, state: str | None = None) -> list[Lease]:
     """A card's leases, oldest first; with `state` only those in it."""
     if state is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Boolean, Column, ForeignKey, Integer, MetaData, String, Table
+from sqlalchemy import JSON, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table
 
 metadata = MetaData(
     naming_convention={
@@ -26,6 +26,8 @@ def _reference(name: str, target: str) -> Column:
     return Column(name, String, ForeignKey(target, ondelete="CASCADE"), nullable=False, index=True)
 
 
+TREE = ("card_id", "parent_id", "candidate_id", "gain", "visits", "best", "pace")
+
 projects = _table("projects", "project_id", _text("created_at"))
 
 cards = _table("cards", "card_id", _reference("project_id", "projects.project_id"), _text("level"))
@@ -38,7 +40,15 @@ candidates = _table(
     _text("source_key"),
     _text("state"),
     _text("created_at"),
+    _text("parent_id", index=False),
+    _text("lease_id"),
+    Column("visits", Integer, nullable=False),
+    *(Column(name, Float) for name in ("value", "gain", "best")),
+    Column("pace", Float, nullable=False),
 )
+# What selection and progress read is all in these, so that they never touch the records.
+Index("ix_candidates_tree", *(candidates.c[name] for name in TREE))
+Index("ix_candidates_progress", *(candidates.c[name] for name in ("card_id", "state", "value")))
 
 leases = _table(
     "leases",
