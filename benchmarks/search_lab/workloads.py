@@ -27,16 +27,14 @@ class Search:
     """Largest measured value."""
     true: float = 0.0
     """What the candidate that measures best really has."""
-    fruitless: int = 0
     visits: int = 0
 
     def step(self, policy: Policy) -> None:
         """One iteration."""
         made = self.run.expand(policy(self.run))
         self.visits += 1
-        self.fruitless += 1
         if made.measured is not None and made.measured > self.best:
-            self.best, self.true, self.fruitless = made.measured, made.true, 0
+            self.best, self.true = made.measured, made.true
 
 
 Allocation = Callable[[Sequence[Search], float], int]

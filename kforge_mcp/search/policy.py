@@ -1,8 +1,8 @@
 """Which node of a tree to revise next. Pure: a tree in, a choice out.
 
 The default treats the first approaches to an operator (the root's children) as rising bandits: an approach is worth
-what its best candidate would reach at its present pace. Below an approach it climbs nearly greedily. `paper` is UCT with
-progressive widening as Kernel Forge has it (arXiv 2607.24762). Why: docs/design/search-policy.md.
+what its best candidate would reach at its present pace. Below an approach it climbs nearly greedily. `paper` is UCT
+with progressive widening as Kernel Forge has it (arXiv 2607.24762). Why: docs/design/search-policy.md.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -21,7 +22,7 @@ from kforge_mcp.search.policy import PolicyName, select
 from kforge_mcp.search.stopping import Stop
 from kforge_mcp.search.tree import ROOT, Pending
 from kforge_mcp.search.view import CardView, StoredTree, scope
-from kforge_mcp.store import budgets, candidates, cards
+from kforge_mcp.store import budgets, candidates
 from kforge_mcp.store.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -114,8 +115,7 @@ def next_proposal(
     """
     moment = moment or now()
     with workspace.transaction() as session:
-        project, wanted = scope(session, project_id, card_id)
-        every = cards.of_project(session, project.project_id)
+        project, every, wanted = scope(session, project_id, card_id)
         views = CardView.of_project(session, project.project_id, every, moment, writing=True)
         budget = budgets.get_or_default(session, project.project_id)
         trees: dict[str, StoredTree] = {}
@@ -242,20 +242,27 @@ def starters(card: OperatorCard, known: Collection[str] = (), *, target: Target 
     return (starter for starter, key in keyed_starters(card, target) if key not in known)
 
 
-def keyed_starters(card: OperatorCard, target: Target) -> list[tuple[Starter, str]]:
+def keyed_starters(card: OperatorCard, target: Target) -> tuple[tuple[Starter, str], ...]:
     """Seeds of the card's operator family, or the smallest candidate if there are none, with their source keys.
 
     The key is empty for one that cannot be read.
     """
+    return _keyed_starters(card.model_dump_json(), target)
+
+
+@lru_cache(maxsize=64)
+def _keyed_starters(card_text: str, target: Target) -> tuple[tuple[Starter, str], ...]:
+    """Kept, since reading the seeds takes as long as all else of a proposal."""
     from kforge_mcp.candidate.plan import Rejected, parse_plan, source_key
     from kforge_mcp.candidate.signature import minimal_candidate
     from kforge_mcp.seeds.catalogue import seeds_for
 
+    card = OperatorCard.model_validate_json(card_text)
     if not card.eligible or not card.variants:
-        return []
+        return ()
     seeds = [Starter(name=seed.name, source=seed.source) for seed in seeds_for(card, target)]
     found: list[tuple[Starter, str]] = []
     for seed in seeds or [Starter(name="minimal", source=minimal_candidate(card, target))]:
         plan = parse_plan(seed.source, card, target)
         found.append((seed, "" if isinstance(plan, Rejected) else source_key(plan)))
-    return found
+    return tuple(found)

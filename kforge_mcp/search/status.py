@@ -13,7 +13,7 @@ from kforge_mcp.search.proposals import outcome
 from kforge_mcp.search.stopping import Stop
 from kforge_mcp.search.tree import ROOT, Node, Tree
 from kforge_mcp.search.view import CardView, scope
-from kforge_mcp.store import budgets, candidates, cards
+from kforge_mcp.store import budgets, candidates
 from kforge_mcp.store.workspace import Workspace
 
 
@@ -47,8 +47,7 @@ def search_status(
     """Read the search of a project, or of one card. Raises `UsageError` and `NotFoundError` as `next_proposal`."""
     moment = moment or now()
     with workspace.reading() as session:
-        project, wanted = scope(session, project_id, card_id)
-        every = cards.of_project(session, project.project_id)
+        project, every, wanted = scope(session, project_id, card_id)
         views = CardView.of_project(session, project.project_id, every, moment, writing=False)
         rows = {one: candidates.of_card(session, one) for one in wanted}
         budget = budgets.get_or_default(session, project.project_id)

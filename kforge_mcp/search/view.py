@@ -96,8 +96,8 @@ def _progress(session: Session, card_id: str, counts: candidates.Counts | None) 
     return Progress(best[0], completed, best[1]) if best else Progress(None, completed, completed)
 
 
-def scope(session: Session, project_id: str, card_id: str) -> tuple[Project, set[str]]:
-    """The project meant by a call, and the ids of the cards that it is about.
+def scope(session: Session, project_id: str, card_id: str) -> tuple[Project, list[OperatorCard], set[str]]:
+    """The project meant by a call, its cards, and the ids of those that the call is about.
 
     Without ids the latest project. Raises `UsageError` without any project, `NotFoundError` for unknown ids.
     """
@@ -107,8 +107,10 @@ def scope(session: Session, project_id: str, card_id: str) -> tuple[Project, set
             raise UsageError(
                 f"card {card_id} belongs to project {card.project_id}, not to {project_id}. Pass card_id alone."
             )
-        return projects.get(session, card.project_id), {card_id}
+        project = projects.get(session, card.project_id)
+        return project, cards.of_project(session, card.project_id), {card_id}
     project = projects.get(session, project_id) if project_id else projects.latest(session)
     if project is None:
         raise UsageError("this workspace has no project yet. Call capture_model first.")
-    return project, {card.card_id for card in cards.of_project(session, project.project_id)}
+    every = cards.of_project(session, project.project_id)
+    return project, every, {card.card_id for card in every}

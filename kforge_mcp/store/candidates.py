@@ -35,15 +35,22 @@ def of_project(session: Session, project_id: str) -> list[Candidate]:
 
 def some(session: Session, candidate_ids: list[str]) -> dict[str, Candidate]:
     """The candidates with these ids, as far as there are any."""
-    return {one.candidate_id: one for one in _SHELF.where(session, candidate_id=tuple(candidate_ids))}
+    found = _SHELF.where(session, candidate_id=tuple(candidate_ids)) if candidate_ids else []
+    return {one.candidate_id: one for one in found}
 
 
 def children(
     session: Session, card_id: str, parent_id: str, states: tuple[NodeState, ...], limit: int
 ) -> list[Candidate]:
     """The latest children of a candidate that are in one of these states, oldest first."""
-    found = _SHELF.where(session, newest=True, limit=limit, card_id=card_id, parent_id=parent_id, state=states)
-    return found[::-1]
+    from sqlalchemy import literal_column, select
+
+    table = _SHELF.table
+    query = select(table.c.candidate_id).where(table.c.card_id == card_id, table.c.parent_id == parent_id)
+    query = query.where(table.c.state.in_(states)).order_by(literal_column("+rowid").desc()).limit(limit)
+    names = list(session.connection().execute(query).scalars())
+    found = some(session, names)
+    return [found[name] for name in reversed(names)]
 
 
 def of_lease(session: Session, lease_id: str) -> list[Candidate]:
@@ -86,7 +93,7 @@ def below(session: Session, card_id: str, parent_id: str) -> list[TreeRow]:
 
     table = _SHELF.table
     query = select(*(table.c[name] for name in TreeRow._fields))
-    query = query.where(table.c.card_id == card_id, table.c.parent_id == parent_id).order_by(literal_column("rowid"))
+    query = query.where(table.c.card_id == card_id, table.c.parent_id == parent_id).order_by(literal_column("+rowid"))
     return [TreeRow(*row) for row in session.connection().execute(query)]
 
 

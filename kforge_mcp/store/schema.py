@@ -22,11 +22,11 @@ def _text(name: str, *, index: bool = True) -> Column:
     return Column(name, String, nullable=False, index=index)
 
 
-def _reference(name: str, target: str) -> Column:
-    return Column(name, String, ForeignKey(target, ondelete="CASCADE"), nullable=False, index=True)
+def _reference(name: str, target: str, *, index: bool = True) -> Column:
+    return Column(name, String, ForeignKey(target, ondelete="CASCADE"), nullable=False, index=index)
 
 
-TREE = ("card_id", "parent_id", "candidate_id", "gain", "visits", "best", "pace")
+TREE = ("card_id", "parent_id", "state", "candidate_id", "gain", "visits", "best", "pace")
 
 projects = _table("projects", "project_id", _text("created_at"))
 
@@ -35,18 +35,17 @@ cards = _table("cards", "card_id", _reference("project_id", "projects.project_id
 candidates = _table(
     "candidates",
     "candidate_id",
-    _reference("card_id", "cards.card_id"),
+    _reference("card_id", "cards.card_id", index=False),
     _reference("project_id", "projects.project_id"),
-    _text("source_key"),
-    _text("state"),
-    _text("created_at"),
-    _text("parent_id", index=False),
+    *(_text(name, index=False) for name in ("source_key", "state", "created_at", "parent_id")),
     _text("lease_id"),
     Column("visits", Integer, nullable=False),
     *(Column(name, Float) for name in ("value", "gain", "best")),
     Column("pace", Float, nullable=False),
 )
-# What selection and progress read is all in these, so that they never touch the records.
+# What selection and progress read is all in these, so that they never touch the records. They are the only ones that
+# begin with the card: SQLite, which knows nothing of how many rows a card has, might take another instead.
+Index("ix_candidates_key", candidates.c.card_id, candidates.c.source_key)
 Index("ix_candidates_tree", *(candidates.c[name] for name in TREE))
 Index("ix_candidates_progress", *(candidates.c[name] for name in ("card_id", "state", "value")))
 

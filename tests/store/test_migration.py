@@ -9,7 +9,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from kforge_mcp.errors import WorkspaceError
-from kforge_mcp.store import migration, schema
+from kforge_mcp.store import candidates, migration, schema
 from kforge_mcp.store.workspace import Workspace
 
 
@@ -51,3 +51,37 @@ def test_an_interrupted_first_migration_is_done_again(tmp_path: Path, monkeypatc
             Workspace.open(tmp_path)
     with Workspace.open(tmp_path) as workspace, workspace.reading() as session:
         assert session.connection().exec_driver_sql("SELECT count(*) FROM projects").scalar() == 0
+
+
+def test_a_search_of_the_first_schema_goes_on(tmp_path: Path) -> None:
+    import json
+
+    from alembic import command
+
+    config = Config()
+    config.set_main_option("script_location", str(migration.SCRIPTS))
+    engine = create_engine(f"sqlite:///{tmp_path / 'kforge.db'}")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        for name, parent, state, value in (
+            ("a", "", "measured", 0.0),
+            ("b", "a", "measured", 0.7),
+            ("c", "a", "failed", None),
+        ):
+            record = {
+                "candidate_id": name, "card_id": "card", "project_id": "proj", "parent_id": parent, "target": "cpu",
+                "source": "ab" * 32, "source_key": name, "created_at": "2026-01-01T00:00:00Z", "state": state,
+                "value": value, "visits": 3 if name == "a" else 1, "lease_id": "lease",
+            }  # fmt: skip
+            connection.exec_driver_sql(
+                "INSERT INTO candidates (candidate_id, card_id, project_id, source_key, state, created_at, record) "
+                "VALUES (?, 'card', 'proj', ?, ?, '2026', ?)",
+                (name, name, state, json.dumps(record)),
+            )
+    engine.dispose()
+    with Workspace.open(tmp_path) as workspace, workspace.reading() as session:
+        assert [row[2:5] for row in candidates.below(session, "card", "")] == [(0.0, 3, 0.7)]
+        assert [row[2:5] for row in candidates.below(session, "card", "a")] == [(0.7, 1, 0.7), (None, 1, None)]
+        assert candidates.get(session, "a").best == 0.7
+        assert len(candidates.of_lease(session, "lease")) == 3

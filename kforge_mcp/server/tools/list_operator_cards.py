@@ -45,7 +45,7 @@ def list_operator_cards(
     from kforge_mcp.store import cards
 
     with application(ctx).workspace.reading() as session:
-        project, _ = scope(session, project_id, "")
+        project, *_ = scope(session, project_id, "")
         rows = [card_row(card) for card in sort_cards(cards.of_project(session, project.project_id, level), sort)]
     start = int(cursor) if cursor.isdecimal() else 0
     if cursor and (not cursor.isdecimal() or start > len(rows)):

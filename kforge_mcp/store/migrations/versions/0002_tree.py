@@ -22,10 +22,12 @@ def upgrade() -> None:
     ):
         op.add_column("candidates", column)
     op.create_index("ix_candidates_lease_id", "candidates", ["lease_id"])
-    op.create_index(
-        "ix_candidates_tree", "candidates", ["card_id", "parent_id", "candidate_id", "gain", "visits", "best", "pace"]
-    )
+    tree = ["card_id", "parent_id", "state", "candidate_id", "gain", "visits", "best", "pace"]
+    op.create_index("ix_candidates_tree", "candidates", tree)
     op.create_index("ix_candidates_progress", "candidates", ["card_id", "state", "value"])
+    op.create_index("ix_candidates_key", "candidates", ["card_id", "source_key"])
+    for name in ("card_id", "source_key", "state", "created_at"):
+        op.drop_index(f"ix_candidates_{name}", "candidates")
     _fill()
 
 
