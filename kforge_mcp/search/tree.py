@@ -58,7 +58,7 @@ class Pending:
 
 
 class Tree:
-    """The nodes of one card with what selection needs. `best` of the nodes given is brought up to date by their values."""
+    """The nodes of one card with what selection needs; `best` of those given is brought up to date by their values."""
 
     def __init__(self, nodes: Iterable[Node] = (), pending: Iterable[Pending] = (), *, eager_ms: float = 1.0) -> None:
         self.eager_ms = eager_ms

@@ -1,4 +1,4 @@
-"""A card's search as read in one transaction: how far it has come, leases and budgets. The tree is read as it is walked."""
+"""A card's search as read in one transaction: its progress, leases and budgets. The tree is read as it is walked."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class StoredTree(Tree):
             self.nodes[row.candidate_id] = Node(*row)
 
     def children(self, name: str) -> list[Node]:
+        """A node's children, oldest first, read when they are first asked for."""
         if name not in self._children:
             rows = candidates.below(self._session, self._card_id, name)
             self._learn(rows)
