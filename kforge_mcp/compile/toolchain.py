@@ -70,9 +70,9 @@ class Toolchain:
         """Flags of every link.
 
         No OpenMP library is linked: the symbols resolve from the one that torch has loaded, so that eager and
-        candidate share threads. The candidate's options are not passed: -ffast-math at the link would flush denormals in the whole process. Without symbols and build id, equal sources
-        give equal bytes. A sanitized binary keeps its symbols, for its reports, and takes the sanitizers from the
-        process (see `sanitizer_libraries`).
+        candidate share threads. The candidate's options are not passed: -ffast-math at the link would flush denormals
+        in the whole process. Without symbols and build id, equal sources give equal bytes. A sanitized binary keeps its
+        symbols, for its reports, and takes the sanitizers from the process (see `sanitizer_libraries`).
         """
         return (
             "-shared", *(() if self.sanitized else ("-s",)), "-Wl,--build-id=none", "-Wl,--as-needed",
