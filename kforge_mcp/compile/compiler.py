@@ -11,7 +11,12 @@ from kforge_mcp.candidate.rejection import summary
 from kforge_mcp.candidate.signature import Group, declaration, groups
 from kforge_mcp.compile.build import Built, Limits, build
 from kforge_mcp.compile.cache import Entry, UnitCache, text_digest, unit_key
-from kforge_mcp.compile.diagnostics import read_compiler_output, read_linker_output, relevant_linker_output
+from kforge_mcp.compile.diagnostics import (
+    read_compiler_output,
+    read_linker_output,
+    relevant_linker_output,
+    serial_regions,
+)
 from kforge_mcp.compile.outcome import Binary, Compiled, CompileFailed, CompileOutcome
 from kforge_mcp.compile.source import translation_unit
 from kforge_mcp.compile.toolchain import Toolchain, find_toolchain
@@ -74,7 +79,10 @@ def compile_candidate(
     cache = UnitCache(ctx.workspace.root / "cache" / "cpu")
     entries = _entries(ctx, plan, units, cache, toolchain, limits)
     log = _log(toolchain, plan, units, entries)
-    return _outcome(plan, units, entries, cache, log)
+    outcome = _outcome(plan, units, entries, cache, log)
+    if isinstance(outcome, Compiled) and toolchain.kind == "clang":
+        outcome = outcome.model_copy(update={"diagnostics": [*outcome.diagnostics, *serial_regions(plan.source)]})
+    return outcome
 
 
 def _units(
@@ -83,7 +91,7 @@ def _units(
     found: list[_Unit] = []
     for config in configs:
         for group in groups(plan, card, config):
-            text = translation_unit(plan, card, group, config)
+            text = translation_unit(plan, group, config)
             found.append(_Unit(config, group, text, unit_key(text, flags, toolchain.identity)))
     return found
 

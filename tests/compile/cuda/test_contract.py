@@ -138,6 +138,8 @@ def test_headers_in_comments_and_quotes_and_shims_are_no_trouble(cuda: CompileCu
 """
     use = """
     static_assert(std::numeric_limits<int>::max() == 2147483647 && sizeof(int64_t) == 8);
+    static_assert(std::is_same_v<std::make_index_sequence<5>, std::index_sequence<0, 1, 2, 3, 4>>);
+    static_assert(std::is_same_v<std::make_integer_sequence<int, 0>, std::integer_sequence<int>>);
     static_assert(std::is_same_v<std::remove_cvref_t<const float&>, float>);
     std::array<float, 2> pair{std::max(scale, 1.f), std::sqrt(scale)};
     assert(n > 0);
