@@ -26,7 +26,10 @@ __all__ = ["Claim", "HoldoutResult", "Judgement", "evaluate", "holdout", "null_j
 PAIRS = 60
 FIRST_STAGE = 16
 _WINNERS_TRIED = 3
-_DECLARED = "declared nondeterministic: equal inputs may give other bits; both runs of every trial are held to the tolerance"
+_DECLARED = (
+    "declared nondeterministic: equal inputs may give results that differ in bits; both runs of every trial are held "
+    "to the tolerance"
+)
 _REASONS = frozenset(get_args(Reason))
 
 

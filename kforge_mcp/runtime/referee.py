@@ -92,10 +92,13 @@ class Referee:
             for index, variant in enumerate(variants)
         ]
         if not null:
+            self._original = self._state(candidate)
             problem = candidate.order(LOAD, None, self._policy.call_timeout_s).decode(errors="replace")
             if problem:
                 return self._result(Finding("launch_failed", f"the shared object could not be loaded: {problem}"), {})
-            self._original = request.get("floating_point") or candidate.order(PREPARE, [], _START_TIMEOUT_S).decode()
+            changed = self._state_changed(candidate)
+            if changed:
+                return self._result(changed.during("when it was loaded"), {})
         return self._judge(subjects, candidate, twin, stand_in)
 
     def _judge(
@@ -120,7 +123,7 @@ class Referee:
                 if isinstance(outcome, Finding):
                     return self._result(outcome, results, subjects)
                 results[subject.variant["variant_id"]] = outcome.as_json()
-        finding = None if null else self._final_state(candidate)
+        finding = None if null else self._state_changed(candidate)
         return self._result(finding, results, subjects)
 
     def _validate(self, subject: Subject, side: Side | None) -> tuple[Subject, Finding | None]:
@@ -159,9 +162,12 @@ class Referee:
             "nothing is claimed on this card",
         )
 
-    def _final_state(self, candidate: Side) -> Finding | None:
-        state = candidate.order(PREPARE, [], self._policy.call_timeout_s).decode(errors="replace")
-        return process_changed(candidate, self._policy, state, self._original)
+    def _state_changed(self, candidate: Side) -> Finding | None:
+        return process_changed(candidate, self._policy, self._state(candidate), self._original)
+
+    def _state(self, candidate: Side) -> str:
+        """The floating-point state of all threads of the candidate's process that can be asked."""
+        return candidate.order(PREPARE, [], self._policy.call_timeout_s).decode(errors="replace")
 
     def _result(
         self, finding: Finding | None, samples: dict[str, Any], subjects: list[Subject] | None = None

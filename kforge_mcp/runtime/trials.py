@@ -164,10 +164,11 @@ def process_changed(side: Side, policy: Policy, state: str, original: str) -> Fi
             f"the candidate's process has {threads} threads after a call, {policy.threads} are its OpenMP team; use "
             "OpenMP without num_threads and start no threads of your own",
         )
-    if state and original and state != original:
+    changed = [each for each in state.split(";") if each != original]
+    if state and original and changed:
         return Finding(
             "state_changed",
-            f"the floating-point environment was changed (control words {original} to {state}): rounding or denormal "
-            "modes belong to the model's process",
+            f"the floating-point environment was changed (control words {original} to {', '.join(changed)}): rounding "
+            "or denormal modes belong to the model's process",
         )
     return None
