@@ -127,12 +127,21 @@ def _part(tensor: torch.Tensor, blocks: Blocks, part: torch.Tensor | None) -> to
     return tensor.index_select(blocks.where.axis, part)
 
 
-def _real(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+def real_parts(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as pairs along the last dimension, so that a row stays one row; a real tensor as it is."""
+    return torch.view_as_real(tensor.resolve_conj()).flatten(max(tensor.ndim - 1, 0)) if tensor.is_complex() else tensor
+
+
+def consistent(parts: torch.Tensor) -> torch.Tensor:
+    """Complex numbers with a part that is not finite are NaN as a whole: which part it is differs between products
+    that are equally right."""
+    pairs = parts.reshape(*parts.shape[:-1], -1, 2)
+    broken = ~torch.isfinite(pairs).all(-1, keepdim=True)
+    return torch.where(broken, torch.nan, pairs).reshape(parts.shape)
 
 
 def _errors(e: torch.Tensor, o: torch.Tensor) -> Errors:
-    wide, exact = _real(e).double(), _real(o).double()
+    wide, exact = real_parts(e).double(), real_parts(o).double()
     known = torch.isfinite(wide) & torch.isfinite(exact)
     if not bool(known.any()):
         return Errors(nonfinite=True)
@@ -162,7 +171,9 @@ def _check_block(c: torch.Tensor, e: torch.Tensor, o: torch.Tensor, longest: int
     if c.numel() == 0:
         return None
     tolerance = slack(c.dtype if not c.is_complex() else torch.float32, longest)
-    wide_c, wide_e, wide_o = (_real(t).double() for t in (c, e, o))
+    wide_c, wide_e, wide_o = (real_parts(t).double() for t in (c, e, o))
+    if c.is_complex():
+        wide_c, wide_e, wide_o = (consistent(t) for t in (wide_c, wide_e, wide_o))
     misplaced = check_nonfinite(wide_c, wide_e)
     if misplaced:
         return misplaced

@@ -54,7 +54,8 @@ class Subject:
     def expect(self, image: torch.Tensor, blocks: Blocks) -> Expected:
         """What eager and the oracle say of an image's inputs; eager's errors are learnt from it."""
         with torch.no_grad():
-            result = expected(self.eager, [_kept(view) for view in self.inputs_of(image)])
+            own = self.variant.get("oracle", "")
+            result = expected(self.eager, [_kept(view) for view in self.inputs_of(image)], own=own)
         self.longest = max(self.longest, result.longest)
         if result.note:
             self.note(result.note)
