@@ -47,7 +47,7 @@ def _scaled(scale: float, shift: float) -> Callable[[torch.Tensor, float, torch.
 
 def _constant_rows(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
     """One small power of two per row: its mean is exact in any order of summation, or its error negligible."""
-    rows = values[..., :1]
+    rows = values[..., :1] if values.ndim else values
     signs = torch.randint(0, 2, rows.shape, generator=generator) * 2 - 1
     return (signs * torch.exp2(-6.0 - torch.randint(0, 2, rows.shape, generator=generator))).expand_as(values)
 

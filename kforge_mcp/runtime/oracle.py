@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from .slicing import Slicing
 from .values import Unencodable
 
 _UNSUPPORTED = (
@@ -40,6 +41,8 @@ class Expected:
     wide: list[torch.Tensor]
     longest: int
     note: str = ""
+    slicing: Slicing | None = None
+    """The rows that `wide` has in float64 where it has not all; the others are eager's."""
 
 
 class _Mode(TorchDispatchMode):
@@ -112,10 +115,16 @@ class LowerMode(_Mode):
 
 
 def expected(
-    call: Callable[[list[torch.Tensor]], list[torch.Tensor]], inputs: Sequence[torch.Tensor], *, own: str = ""
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    inputs: Sequence[torch.Tensor],
+    *,
+    own: str = "",
+    slicing: Slicing | None = None,
+    affordable: bool = True,
 ) -> Expected:
     """Eager's result on these inputs and the oracle's. `call` maps tensors to the flat results; nothing is kept of
-    `inputs`, which eager may change. With `own`, the reason why, eager in its own precision is its oracle.
+    `inputs`, which eager may change. With `own`, the reason why, eager in its own precision is its oracle. With
+    `slicing` the oracle runs on those rows if eager allows it; else on everything if that is `affordable`.
 
     Raises whatever eager raises.
     """
@@ -123,15 +132,57 @@ def expected(
         narrow = [tensor.clone() for tensor in call([tensor.clone() for tensor in inputs])]
     if own:
         return _own(narrow, trace.longest, own)
-    try:
-        with Float64Mode():
-            wide = [tensor.clone() for tensor in call([_widen_tensor(tensor.clone()) for tensor in inputs])]
-    except _UNSUPPORTED as error:
-        return _own(narrow, trace.longest, type(error).__name__)
+    for choice in slicing.choices if slicing else ():
+        sliced = _sliced(call, inputs, narrow, slicing, choice, trace.longest)
+        if sliced:
+            return sliced
+    if not affordable:
+        return _own(narrow, trace.longest, "too large, and no rows can be taken of it")
+    wide = _widely(call, inputs)
+    if isinstance(wide, str):
+        return _own(narrow, trace.longest, wide)
     if [(w.shape, _kind(w)) for w in wide] != [(n.shape, _kind(n)) for n in narrow]:
         return _own(narrow, trace.longest, "another result")
-    exact = [w if n.is_floating_point() or n.is_complex() else n for w, n in zip(wide, narrow, strict=True)]
+    exact = [w if _kind(n) != "exact" else n for w, n in zip(wide, narrow, strict=True)]
     return Expected(narrow, exact, trace.longest)
+
+
+def _widely(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]], inputs: Sequence[torch.Tensor]
+) -> list[torch.Tensor] | str:
+    """What eager computes in float64, or the kind of its failure."""
+    try:
+        with Float64Mode():
+            return [tensor.clone() for tensor in call([_widen_tensor(tensor.clone()) for tensor in inputs])]
+    except _UNSUPPORTED as error:
+        return type(error).__name__
+
+
+def _sliced(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    inputs: Sequence[torch.Tensor],
+    narrow: list[torch.Tensor],
+    slicing: Slicing | None,
+    choice: Sequence[int],
+    longest: int,
+) -> Expected | None:
+    """The oracle on some rows of the chosen inputs; None if eager computes other rows from them."""
+    assert slicing is not None
+    parts = [slicing.take(t) if index in choice else t for index, t in enumerate(inputs)]
+    try:
+        alone = [tensor.clone() for tensor in call([tensor.clone() for tensor in parts])]
+    except _UNSUPPORTED:
+        return None
+    wide = _widely(call, parts) if slicing.agrees(alone, narrow, 8 * (4 + min(longest / 16, 256))) else ""
+    if isinstance(wide, str) or [(w.shape, _kind(w)) for w in wide] != [(a.shape, _kind(a)) for a in alone]:
+        return None
+    whole: list[torch.Tensor] = []
+    for n, w in zip(narrow, wide, strict=True):
+        if _kind(n) == "exact":
+            whole.append(n)
+        else:
+            whole.append(slicing.put(_widen_tensor(n), w) if slicing.divides(n.shape) else w)
+    return Expected(narrow, whole, longest, str(slicing), slicing)
 
 
 def _own(narrow: list[torch.Tensor], longest: int, cause: str) -> Expected:

@@ -137,7 +137,9 @@ def test_inputs_on_which_an_operator_is_the_identity_are_made_harder(function: A
 
 def test_what_must_be_positive_is_given_no_signs() -> None:
     judged = subject(lambda x: torch.sqrt(x), [torch.rand(16, 40)])
-    assert [name for name, _ in levels(judged)] == [level.name for level in LEVELS if not level.signed and not level.parameters]
+    assert [name for name, _ in levels(judged)] == [
+        level.name for level in LEVELS if not level.signed and not level.parameters
+    ]
 
 
 @pytest.mark.parametrize(

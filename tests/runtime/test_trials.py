@@ -75,6 +75,8 @@ OPERATORS: dict[str, tuple[Any, list[torch.Tensor], int]] = {
         [torch.randn(16, 16), torch.full((16, 16), torch.finfo(torch.float32).min).triu(1)],
         0,
     ),
+    "a scalar tensor": (lambda x, s: x * s, [torch.randn(16, 40), torch.randn(())], 0),
+    "scalars alone": (lambda x, s: x * s, [torch.randn(()), torch.randn(())], 0),
     "values and places": (lambda x: tuple(x.sort(-1)), [torch.randn(16, 40)], 0),
     "transposed input": (lambda x: x * 2, [torch.randn(40, 16).t()], 0),
     "expanded input": (lambda x, y: x + y, [torch.randn(1, 40).expand(16, 40), torch.randn(16, 40)], 0),
