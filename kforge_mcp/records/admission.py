@@ -16,6 +16,8 @@ class Admission(Record):
     """Which harder inputs are needed, as `runtime/hardening.py` names them; empty if those like the captured do."""
     frozen: list[int] = Field(default_factory=list)
     """Tensors whose captured values are always used, since eager fails on fresh ones."""
+    varied: list[int] = Field(default_factory=list)
+    """Masks and positions that are varied: a kernel must not take the captured ones for granted."""
     in_range: list[int] = Field(default_factory=list)
     """Tensors that stress must not take beyond captured values."""
     oracle: str = ""

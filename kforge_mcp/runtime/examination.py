@@ -13,9 +13,12 @@ from typing import Any
 
 import torch
 
+from . import blobs
 from .inputs import TRIALS, draws, is_styled
 from .oracle import Expected
+from .recipes import is_mask, is_position
 from .subject import EAGER_FAILURES, Subject
+from .tensors import from_bytes
 
 MORE_NONFINITE = 0.01
 """How much larger a share of NaN and infinities may be on other inputs."""
@@ -23,6 +26,9 @@ _ANOTHER_RESULT = {1: 0.5, 2: 0.25}
 _ANOTHER_RESULT_WIDE = 0.05
 """Eager's relative root mean square error, by bytes of an element and for wider ones, above which float64 computes
 something else: rounding alone does not come near it on ordinary inputs."""
+
+_PROBES = 3
+"""Draws on which eager must work before a mask or position is varied."""
 
 Variant = dict[str, Any]
 
@@ -33,6 +39,8 @@ class Examination:
 
     frozen: list[int] = field(default_factory=list)
     """Tensors whose captured values are always used."""
+    varied: list[int] = field(default_factory=list)
+    """Masks and positions that are varied, though their captured bits are no distribution."""
     in_range: list[int] = field(default_factory=list)
     """Tensors that no stress takes out of the captured distribution."""
     oracle: str = ""
@@ -44,6 +52,7 @@ class Examination:
 def adapted(variant: Variant) -> Variant:
     """A variant as the request states it, with what an earlier examination found in its recipes."""
     variant = _with_recipes(variant, variant.get("frozen", []), kind="constant")
+    variant = _with_recipes(variant, variant.get("varied", []), kind="varied")
     return _with_recipes(variant, variant.get("in_range", []), in_range=True)
 
 
@@ -52,6 +61,7 @@ def examine(subject: Subject) -> tuple[Subject, Examination]:
     found = Examination()
     subject = _on_fresh_inputs(subject, found)
     if not found.problem:
+        subject = _varied(subject, found)
         subject = _under_stress(subject, found)
     if not found.problem:
         subject = _with_oracle(subject, found)
@@ -76,6 +86,36 @@ def _on_fresh_inputs(subject: Subject, found: Examination) -> Subject:
     else:
         found.notes.append(f"on fresh inputs eager gives {what}; there only their places are compared")
     return subject
+
+
+def _varied(subject: Subject, found: Examination) -> Subject:
+    """Masks and positions are varied where eager allows it: a kernel must not take the captured ones for granted."""
+    usual = nonfinite_share(subject)
+    for index, spec in enumerate(subject.variant["tensors"]):
+        if index in found.frozen or not _may_vary(spec, subject.blob_root):
+            continue
+        changed = subject.with_variant(_with_recipes(subject.variant, [index], kind="varied"))
+        if all(_works(nonfinite_share(changed), usual) for _ in range(_PROBES)):
+            found.varied.append(index)
+            subject = changed
+    return subject
+
+
+def _may_vary(spec: dict[str, Any], blob_root: str) -> bool:
+    recipe = spec.get("recipe") or {"kind": "constant"}
+    always_the_same = recipe["kind"] == "integers" and (
+        recipe["low"] == recipe["high"]
+        or recipe["high"] - recipe["low"] + 1 == (spec["shape"] or [1])[-1] * _is_sorted(recipe)
+    )
+    if not spec.get("sample") or not (recipe["kind"] == "constant" or always_the_same):
+        return False
+    captured = from_bytes(spec, blobs.read(blob_root, spec["sample"]))
+    # An index out of bounds is an exception on a CPU; on a GPU it would end the process's use of it.
+    return is_mask(captured) or (spec.get("device", "cpu") == "cpu" and is_position(captured))
+
+
+def _is_sorted(recipe: dict[str, Any]) -> bool:
+    return bool(recipe.get("sorted_last") and recipe.get("distinct_last"))
 
 
 def _under_stress(subject: Subject, found: Examination) -> Subject:

@@ -155,6 +155,7 @@ class Referee:
         self._admissions[subject.variant["variant_id"]] = {
             "hardness": trials.hardness,
             "frozen": found.frozen,
+            "varied": found.varied,
             "in_range": found.in_range,
             "oracle": found.oracle,
             "uncaught": uncaught,

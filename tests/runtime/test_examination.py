@@ -15,6 +15,7 @@ from kforge_mcp.runtime.examination import adapted, examine
 from kforge_mcp.runtime.hardening import LEVELS, hardened, levels
 from kforge_mcp.runtime.inputs import TRIALS, draws
 from kforge_mcp.runtime.oracle import lowered
+from kforge_mcp.runtime.recipes import _vary_mask
 from kforge_mcp.runtime.subject import Subject
 from kforge_mcp.runtime.tensors import to_bytes
 from kforge_mcp.runtime.trials import Policy, Trials
@@ -168,3 +169,81 @@ def test_values_beyond_the_lower_range_are_kept() -> None:
     mask = torch.full((4, 4), torch.finfo(torch.float32).min).triu(1)
     outputs = lowered(lambda inputs: [inputs[0] * 1], [mask], [mask])
     assert outputs is not None and bool(torch.isfinite(outputs[0]).all())
+
+
+_CAUSAL = torch.ones(16, 16).tril().bool()
+MASKS: dict[str, tuple[Any, torch.Tensor]] = {
+    "causal, booleans": (lambda x, m: x.masked_fill(~m, float("-inf")).softmax(-1), _CAUSAL),
+    "causal, infinities": (lambda x, m: (x + m).softmax(-1), torch.zeros(16, 16).masked_fill(~_CAUSAL, float("-inf"))),
+    "causal, the least number": (
+        lambda x, m: (x + m).softmax(-1),
+        torch.zeros(16, 16).masked_fill(~_CAUSAL, torch.finfo(torch.float32).min),
+    ),
+    "nothing is masked": (lambda x, m: x.masked_fill(~m, float("-inf")).softmax(-1), torch.ones(16, 16).bool()),
+    "nothing is masked, by the other sign": (lambda x, m: x.masked_fill(m, 0.0), torch.zeros(16, 16).bool()),
+    "nothing is masked, integers": (
+        lambda x, m: (x * m).sum(-1, keepdim=True) / m.sum(-1, keepdim=True) + x,
+        torch.ones(16, 16, dtype=torch.int64),
+    ),
+    "one row for all": (lambda x, m: x.masked_fill(~m, 0.0), torch.ones(1, 16).bool().expand(16, 16)),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_is_varied_so_that_none_can_be_taken_for_granted(tmp_path: Path, name: str) -> None:
+    function, mask = MASKS[name]
+    judged = _captured(function, [torch.randn(16, 16), mask], tmp_path)
+    examined, found = examine(judged)
+    assert found.varied == [1] and found.problem == ""
+    trials = Trials(examined, None, Policy(2, 1.0), "")
+    assert trials.run() is None and trials.uncaught == []
+    for trial in TRIALS[1:4]:
+        image = examined.fresh.image()
+        draw = next(draws(trial, examined.variant, examined.where, examined.generator, examined.blob_root))
+        examined.fresh.place_values(image, draw.tensors)
+        known = examined.expect(image, draw.blocks)
+        assumed = [function(draw.tensors[0], mask)]
+        assert check(assumed, known, draw.blocks) is not None, trial
+    image = examined.fresh.image()
+    blocks = examined.fresh.compose(image)
+    x, drawn = examined.inputs_of(image)
+    assert not torch.equal(drawn, mask)
+    assert check([function(x.clone(), mask)], examined.expect(image, blocks), blocks) is not None
+
+
+POSITIONS: dict[str, tuple[Any, torch.Tensor, list[int]]] = {
+    "a single position": (lambda x, p: x * p, torch.tensor([[17]]), [1]),
+    "a single token": (lambda x, i: x[i], torch.tensor([3]), [1]),
+    "positions of a prompt": (lambda x, p: x * torch.cos(p[:, None] * 0.1), torch.arange(16), [1]),
+    "rows by position": (lambda x, p: x[p], torch.arange(5), [1]),
+    "all rows there are": (lambda x, p: x[p], torch.arange(16), []),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_are_moved_where_eager_allows_it(tmp_path: Path, name: str) -> None:
+    function, positions, varied = POSITIONS[name]
+    examined, found = examine(_captured(function, [torch.randn(16, 16), positions], tmp_path))
+    assert found.varied == varied and found.problem == ""
+    drawn = next(draws(TRIALS[1], examined.variant, examined.where, examined.generator, examined.blob_root)).tensors[1]
+    assert torch.equal(drawn, positions) != bool(varied)
+    image = examined.fresh.image()
+    examined.fresh.compose(image)
+    assert torch.equal(examined.inputs_of(image)[1], positions) != bool(varied)
+
+
+def test_every_row_of_a_varied_mask_keeps_a_place() -> None:
+    for mask in (torch.ones(200, 4).bool(), torch.zeros(200, 4).bool()):
+        values = _vary_mask(mask.clone(), torch.Generator().manual_seed(3))
+        assert bool((values == mask).any(-1).all())
+        assert not torch.equal(values, mask)
+
+
+def test_a_mask_that_must_be_as_it_is_stays(tmp_path: Path) -> None:
+    def function(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        if not bool(m.all()):
+            raise ValueError("only whole batches")
+        return torch.tanh(x)
+
+    _, found = examine(_captured(function, [torch.randn(16, 16), torch.ones(16, 16).bool()], tmp_path))
+    assert found.varied == []
