@@ -97,6 +97,7 @@ def _varied(subject: Subject, found: Examination) -> Subject:
         changed = subject.with_variant(_with_recipes(subject.variant, [index], kind="varied"))
         if all(_works(nonfinite_share(changed), usual) for _ in range(_PROBES)):
             found.varied.append(index)
+            found.notes.append(f"{_names(subject.variant, [index])} is tried with other values than the captured ones")
             subject = changed
     return subject
 

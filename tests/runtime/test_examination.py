@@ -195,6 +195,7 @@ def test_a_mask_is_varied_so_that_none_can_be_taken_for_granted(tmp_path: Path, 
     judged = _captured(function, [torch.randn(16, 16), mask], tmp_path)
     examined, found = examine(judged)
     assert found.varied == [1] and found.problem == ""
+    assert found.notes == ["`t1` is tried with other values than the captured ones"]
     trials = Trials(examined, None, Policy(2, 1.0), "")
     assert trials.run() is None and trials.uncaught == []
     for trial in TRIALS[1:4]:
