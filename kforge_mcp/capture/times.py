@@ -29,7 +29,8 @@ class CardTimes:
 class WorkloadTimes:
     """Times of a workload; `workload_us` is the median plain run. `aligned` is False if the passes saw other calls.
 
-    `idle_share` is the part of the time outside of torch operators: in Python, and in waiting for it.
+    `idle_share` is the part of the time outside of torch operators, in Python and in waiting for it; of a GPU the
+    part in which it does nothing.
     """
 
     workload_us: float
@@ -82,8 +83,12 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
         # Medians of calls may add up to more than the median of the runs.
         excess = max(1.0, sum(card.variant_share.values()) / card.share if card.share else 1.0)
         card.variant_share = {key: share / excess for key, share in card.variant_share.items()}
-    busy = sum(card.own_share for label, card in cards.items() if level_of(label) == "torch")
-    return WorkloadTimes(median(timing["plain_us"]), aligned, cards, max(0.0, 1.0 - busy))
+    workload_us = median(timing["plain_us"])
+    if "busy_us" in timing:
+        busy = median(timing["busy_us"]) / workload_us
+    else:
+        busy = sum(card.own_share for label, card in cards.items() if level_of(label) == "torch")
+    return WorkloadTimes(workload_us, aligned, cards, max(0.0, 1.0 - busy))
 
 
 def level_of(label: str) -> str:
