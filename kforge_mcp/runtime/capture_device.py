@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import re
@@ -120,13 +121,14 @@ def synchronize(device: torch.device) -> None:
 
 def _driver() -> str:
     """The driver's release if the system tells, and the newest CUDA it knows."""
-    version = torch._C._cuda_getDriverVersion()
+    version = ctypes.c_int()
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
     try:
         text = Path("/proc/driver/nvidia/version").read_text()
     except OSError:
         text = ""
     release = re.search(r"\s(\d{3,}\.\d+(?:\.\d+)?)\s", text)
-    cuda = f"CUDA {version // 1000}.{version % 1000 // 10}"
+    cuda = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
     return f"{release[1]}, {cuda}" if release else cuda
 
 

@@ -29,7 +29,8 @@ from .failures import Refusal
 
 _PREFIX = "kforge call "
 _RUNTIME_CALL = re.compile(r"cu(da)?[A-Z]")
-_LEAST_RUNS, _MOST_RUNS = 3, 8
+_LEAST_RUNS, _MOST_RUNS = 3, 6
+_LEAST_PLAIN_RUNS, _MOST_PLAIN_RUNS, _PLAIN_PART = 5, 15, 0.25
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,15 @@ def profile_workload(workload: Workload, device: torch.device, budget_s: float) 
     Raises `Refusal` if the profiler sees nothing of the device.
     """
     functions = model_functions(workload.model, workload.search_path)
-    for _ in range(2):
-        _timed_run(workload, device)
+    # All plain runs come first: once it was used, the profiler stays attached and lengthens launches.
+    _timed_run(workload, device)
+    first_us = _timed_run(workload, device)
+    count = min(max(_LEAST_PLAIN_RUNS, int(_PLAIN_PART * budget_s * 1e6 / first_us)), _MOST_PLAIN_RUNS)
+    plain = [_timed_run(workload, device) for _ in range(count)]
+    deadline = time.perf_counter() + (1 - _PLAIN_PART) * budget_s
     _profiled_run(workload, functions, device)
-    deadline = time.perf_counter() + budget_s
-    plain, runs = [], []
+    runs: list[tuple[Ranges, Recording]] = []
     while len(runs) < _LEAST_RUNS or (len(runs) < _MOST_RUNS and time.perf_counter() < deadline):
-        plain.append(_timed_run(workload, device))
         runs.append(_profiled_run(workload, functions, device))
     return {"plain_us": plain, **combine(runs)}
 
@@ -162,7 +165,8 @@ def read(events: Sequence[Any]) -> Recording:
             if _RUNTIME_CALL.match(name):
                 launches[event.correlation_id()] = event.start_ns()
             elif not event.is_user_annotation():
-                operations[event.correlation_id()] = event.start_ns()
+                # The profiler's own doings within an operation bear its number too, and come after it.
+                operations.setdefault(event.correlation_id(), event.start_ns())
         elif event.device_type() == DeviceType.CUDA and not event.is_user_annotation():
             found.append(event)
     work = []

@@ -14,6 +14,7 @@ from .device_digest import device_digest
 from .tensors import extent, to_bytes
 
 _CHUNK = 1 << 22
+_SHARES = 8
 
 
 class Contents:
@@ -26,12 +27,14 @@ class Contents:
 class Budget:
     """Bytes of samples that may still be stored or held; equal contents count once.
 
-    What snapshots hold counts too: calls contain calls, and each holds what it was given until it is over.
+    What snapshots hold counts too: calls contain calls, and each holds what it was given until it is over. No tensor
+    gets more than an eighth of the whole: a table of embeddings would leave nothing for all that is computed with it.
     """
 
     def __init__(self, blob_root: str, max_bytes: int) -> None:
         self.blob_root = blob_root
         self.left = max_bytes
+        self._largest = max_bytes // _SHARES
         self.refused_bytes = 0
         self._stored: dict[str, str] = {}
         self._held: weakref.WeakValueDictionary[str, Contents] = weakref.WeakValueDictionary()
@@ -39,7 +42,7 @@ class Budget:
 
     def has_room(self, size: int) -> bool:
         """Whether a tensor of so many bytes may be kept."""
-        return size + sum(len(contents.data) for contents in self._held.values()) <= self.left
+        return size <= self._largest and size + sum(len(contents.data) for contents in self._held.values()) <= self.left
 
     def stored(self, digest: str) -> str:
         """The blob with the contents of this digest, or an empty string."""
