@@ -21,6 +21,8 @@ class CardTimes:
     own_share: float = 0.0
     variant_us: dict[str, float] = field(default_factory=dict)
     """Median time of one call, by variant key, microseconds."""
+    variant_fastest_us: dict[str, float] = field(default_factory=dict)
+    """The shortest of all its calls in all runs: others on the machine lengthen a call, nothing shortens it."""
     variant_calls: dict[str, int] = field(default_factory=dict)
     variant_share: dict[str, float] = field(default_factory=dict)
 
@@ -37,6 +39,10 @@ class WorkloadTimes:
     aligned: bool
     cards: dict[str, CardTimes]
     idle_share: float = 0.0
+    observed_us: float = 0.0
+    """The median of the runs in which calls were timed."""
+    call_us: list[float] = field(default_factory=list)
+    """The median time of each call in order, scaled as shares are; empty if not aligned."""
 
 
 def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes:
@@ -51,6 +57,7 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
     outermost = _outermost(labels, parents)
     runs, walls = timing["durations"], timing["observed_us"]
     each_us = [median(column) for column in zip(*runs, strict=True)]
+    fastest_us = [min(column) for column in zip(*runs, strict=True)]
     wall_us = median(walls)
     own_us, scale = _own_times(labels, parents, each_us, wall_us)
     places: dict[str, list[int]] = {}
@@ -77,6 +84,7 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
             own = [index for other, index in keys[label] if other == key]
             card.variant_calls[key] = len(own)
             card.variant_us[key] = median(each_us[index] for index in own) if aligned else mean_us
+            card.variant_fastest_us[key] = min(fastest_us[index] for index in own) if aligned else mean_us
             counted = [index for index in own if not aligned or index in outermost]
             spent = sum(each_us[index] for index in counted) if aligned else mean_us * len(counted)
             card.variant_share[key] = factor * spent / wall_us
@@ -88,7 +96,15 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
         busy = median(timing["busy_us"]) / workload_us
     else:
         busy = sum(card.own_share for label, card in cards.items() if level_of(label) == "torch")
-    return WorkloadTimes(workload_us, aligned, cards, max(0.0, 1.0 - busy))
+    scaled = [scale.get(level_of(label), 1.0) * us for label, us in zip(labels, each_us, strict=True)]
+    return WorkloadTimes(
+        workload_us=workload_us,
+        aligned=aligned,
+        cards=cards,
+        idle_share=max(0.0, 1.0 - busy),
+        observed_us=wall_us,
+        call_us=scaled if aligned else [],
+    )
 
 
 def level_of(label: str) -> str:

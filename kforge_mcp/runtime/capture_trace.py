@@ -20,6 +20,27 @@ _RECURRENT = {_aten.mkldnn_rnn_layer, _aten._cudnn_rnn}
 _CPU_ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu
 
 
+def _grouped(left: torch.Tensor, right: torch.Tensor, *_: Any) -> int:
+    """Rows of a flat `left`, or columns of a flat `right`, are split among the groups."""
+    products = left.numel() * right.shape[-1]
+    return 2 * (products // left.shape[0] if left.ndim == 3 and right.ndim == 2 else products)
+
+
+_PRODUCTS: dict[Any, Callable[..., int]] = {
+    _aten._grouped_mm: _grouped,
+    _aten._scaled_grouped_mm: _grouped,
+    _aten._int_mm: lambda left, right: 2 * left.numel() * right.shape[-1],
+    _aten._addmm_activation: lambda _, left, right: 2 * left.numel() * right.shape[-1],
+    _aten.mv: lambda matrix, _: 2 * matrix.numel(),
+    _aten.addmv: lambda _, matrix, __: 2 * matrix.numel(),
+    _aten.dot: lambda left, _: 2 * left.numel(),
+    _aten.vdot: lambda left, _: 2 * left.numel(),
+    _aten.linalg_solve_triangular: lambda matrix, right: right.numel() * matrix.shape[-1],
+}
+"""Operations of matrix products by their positional operands, where `torch.utils.flop_counter` has none."""
+_OPERANDS = {_aten.addmv: 3, _aten._addmm_activation: 3}
+
+
 @dataclass
 class Trace:
     """`flops` of matrix products and attention; `input_bytes` of the given tensors that are read at least once."""
@@ -91,6 +112,8 @@ def _depends_on_values(func: Any, args: Any) -> bool:
 def _flops(packet: Any, args: Any, kwargs: Any, result: Any) -> int:
     if packet in flop_registry:
         return int(flop_registry[packet](*args, **kwargs, out_val=result))
+    if packet in _PRODUCTS:
+        return int(_PRODUCTS[packet](*args[: _OPERANDS.get(packet, 2)]))
     if packet is _CPU_ATTENTION:
         return int(sdpa_flop_count(args[0].shape, args[1].shape, args[2].shape))
     if packet in _RECURRENT:

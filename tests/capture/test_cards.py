@@ -114,7 +114,7 @@ def test_gain_ceilings_follow_amdahl_from_measured_limits():
         _draft(labels[3], [("k", 100, 0)]),
     ]
     flat = Ceilings(bandwidth_gbs={1 << 26: 10.0}, gflops={"fp32": 50.0})
-    cards = {card.name: card for card in build_cards("proj_1", {"cards": drafts}, times, flat)}
+    cards = {card.name: card for card in build_cards("proj_1", {"cards": drafts, "calls": keyed}, times, flat)}
     slow = cards["torch:slow"]
     assert slow.variants[0].speed_of_light_us == pytest.approx(30.0)
     assert (slow.share, slow.own_share, slow.calls, slow.eager_us) == pytest.approx((0.6, 0.6, 2, 600.0))
@@ -124,9 +124,38 @@ def test_gain_ceilings_follow_amdahl_from_measured_limits():
     assert not cards["torch:tiny"].worth_it
     whole = cards["m:All"]
     assert (whole.share, whole.own_share, whole.gain_ceiling, whole.eligible) == (0.851, 0.851, 1.0, False)
+    # A call takes at least the 1 us of the cheapest; a product at the device's rate is the vendor's.
+    assert slow.headroom == pytest.approx(0.6 - 2 * 0.031)
+    assert [cards[f"torch:{name}"].headroom for name in ("bound", "tiny")] == [0.0, 0.0]
     assert times.idle_share == pytest.approx(1 - 0.701)
     order = [card.name for card in sort_cards(list(cards.values()))]
-    assert order == ["torch:slow", "torch:tiny", "torch:bound", "m:All"]
+    assert order == ["torch:slow", "torch:bound", "torch:tiny", "m:All"]
+
+
+def test_without_paired_calls_no_headroom_is_known():
+    timing = {
+        "labels": ["torch torch:mul"],
+        "calls": [[0, -1]],
+        "durations": [[10.0]],
+        "observed_us": [100.0],
+        "plain_us": [100.0],
+    }
+    keyed = [["torch torch:mul", "k", -1], ["torch torch:mul", "k", -1]]
+    drafts = [_draft("torch torch:mul", [("k", 1000, 0)])]
+    flat = Ceilings(bandwidth_gbs={1 << 26: 10.0}, gflops={"fp32": 50.0})
+    sampled = {"cards": drafts, "calls": keyed}
+    assert build_cards("proj_1", sampled, merge_times(timing, keyed), flat)[0].headroom is None
+
+
+def test_cards_sort_by_headroom_before_their_ceilings():
+    cards = [
+        _card("layer", gain_ceiling=2.5, share=0.9, headroom=0.01),
+        _card("linear", gain_ceiling=1.6, share=0.7, headroom=0.0),
+        _card("norm", gain_ceiling=1.03, share=0.04, headroom=0.025),
+        _card("tiny", gain_ceiling=1.001, share=0.8, headroom=0.0, worth_it=False),
+        _card("older", gain_ceiling=1.25, share=0.3),
+    ]
+    assert [card.name for card in sort_cards(cards)] == ["older", "norm", "layer", "linear", "tiny"]
 
 
 def test_cards_sort_by_what_is_asked():

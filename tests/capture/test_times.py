@@ -22,6 +22,7 @@ def test_variants_get_the_median_of_their_own_calls():
     assert card.calls == 3
     assert card.variant_calls == {"x": 2, "y": 1}
     assert card.variant_us == {"x": (11 + 22) / 2, "y": 41}
+    assert card.variant_fastest_us == {"x": 10, "y": 40}
     assert card.eager_us == 76
     assert card.share == 0.71
     assert sum(card.variant_share.values()) == pytest.approx(card.share)

@@ -8,6 +8,7 @@ import torch
 from kforge_mcp.runtime.capture_trace import trace
 
 _NODES = torch.randn(6, 4)
+_INTEGERS = torch.ones(32, 32, dtype=torch.int8)
 
 
 def _of(run, *tensors):
@@ -27,6 +28,34 @@ def test_a_recurrent_layer_counts_its_matrix_products():
     given = torch.randn(5, 3, 8)
     one_direction = 2 * (5 * 3) * (4 * 16) * (8 + 16)
     assert _of(lambda: layer(given), given).flops == 2 * one_direction
+
+
+_ROWS, _EXPERTS = torch.randn(16, 32), torch.randn(4, 32, 8)
+_ENDS = torch.tensor([4, 8, 12, 16], dtype=torch.int32)
+_SQUARE = torch.eye(6) + torch.randn(6, 6).tril(-1)
+
+
+@pytest.mark.parametrize(
+    ("run", "flops"),
+    [
+        (lambda: torch._grouped_mm(_ROWS.bfloat16(), _EXPERTS.bfloat16(), offs=_ENDS), 2 * 16 * 32 * 8),
+        (
+            lambda: torch._grouped_mm(
+                _EXPERTS.transpose(1, 2).contiguous().bfloat16(), _ROWS.T.contiguous().bfloat16(), offs=_ENDS
+            ),
+            2 * 8 * 32 * 16,
+        ),
+        (lambda: torch.mv(_NODES, torch.ones(4)), 2 * 6 * 4),
+        (lambda: _NODES @ torch.ones(4), 2 * 6 * 4),
+        (lambda: torch.addmv(torch.ones(6), _NODES, torch.ones(4)), 2 * 6 * 4),
+        (lambda: torch.dot(torch.ones(5), torch.ones(5)), 2 * 5),
+        (lambda: torch._int_mm(_INTEGERS, _INTEGERS), 2 * 32**3),
+        (lambda: torch.linalg.solve_triangular(_SQUARE, _NODES, upper=False), 6 * 6 * 4),
+        (lambda: _NODES * 2, 0),
+    ],
+)
+def test_products_that_torch_does_not_count_are_counted(run, flops):
+    assert _of(run).flops == flops
 
 
 @pytest.mark.parametrize("words", [4, 4000])
