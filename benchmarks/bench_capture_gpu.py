@@ -125,6 +125,7 @@ def measure(name: str, workspace: Workspace, python: str) -> dict[str, Any]:
                 "own_share": card.own_share,
                 "eager_us": card.eager_us,
                 "gain_ceiling": card.gain_ceiling,
+                "headroom": card.headroom,
             }
             for card in sort_cards(cards)
         ],
@@ -167,16 +168,16 @@ def write(rows: list[dict[str, Any]], packages: str) -> str:
     ]
     lines += [
         "",
-        "The ten cards listed first, with their gain ceilings (calls, device time in a run, share of the workload's "
-        "device time):",
+        "The ten cards listed first, by headroom (`docs/design/ranking-cards.md`): headroom, gain ceiling, calls, "
+        "device time in a run and its share of the workload's device time.",
         "",
         "| workload | cards |",
         "|---|---|",
     ]
     for row in rows:
         top = ", ".join(
-            f"`{card['name']}` {card['gain_ceiling']:.2f}x ({card['calls']} calls, {card['eager_us'] / 1e3:.2f} ms, "
-            f"{card['share']:.0%})"
+            f"`{card['name']}` {card['headroom'] or 0:.1%}, {card['gain_ceiling']:.2f}x ({card['calls']} calls, "
+            f"{card['eager_us'] / 1e3:.2f} ms, {card['share']:.0%})"
             for card in row["listed"][:SHOWN]
         )
         lines.append(f"| {row['title']} | {top} |")
@@ -208,7 +209,7 @@ def main() -> int:
         for name in options.names or WORKLOADS:
             path = kept / f"{name}.json"
             if not path.exists():
-                path.write_text(json.dumps(measure(name, Workspace.open(Path(folder, "workspace")), python)))
+                path.write_text(json.dumps(measure(name, Workspace.open(kept / "workspace"), python)))
             rows.append(json.loads(path.read_text()))
             print(f"{name}: {rows[-1]['capture_s']:.0f} s, {'; '.join(rows[-1]['faults']) or 'fine'}", flush=True)
         text = write(rows, packages.read_text())
