@@ -28,7 +28,7 @@ _CEILINGS_TIMEOUT_S = 120.0
 _TOP_CARDS = 10
 _LOG_TAIL = 1200
 _MUCH_IDLE = 0.5
-_MOST_LOST = 3
+_MOST_LOST = 6
 
 
 def capture(
@@ -141,20 +141,23 @@ class _Passes:
             return self._call(process, "capture", payload, 0.3, 0.4)
 
     def sample(self, blob_root: str) -> dict[str, Any]:
-        """The sampling pass. A proof that costs the GPU is left out, and the pass begun again."""
-        payload = self._payload("sampling", blob_root=blob_root, max_bytes=MAX_SAMPLE_BYTES, keep_integers=[])
+        """The sampling pass; begun again where a proof cost the GPU, with the variant whose it was."""
+        lost: list[str] = []
+        payload = self._payload("sampling", blob_root=blob_root, max_bytes=MAX_SAMPLE_BYTES, lost=lost)
         while True:
             try:
                 with self._explained("sampling"), self._process() as process:
                     return self._call(process, "capture", payload, 0.5, 0.95)
             except RuntimeFailure as failure:
-                name = str(failure)
-                if failure.kind != "device_lost" or len(payload["keep_integers"]) >= _MOST_LOST:
+                if failure.kind != "device_lost":
                     raise
-                if name in payload["keep_integers"]:
-                    what = f"{name} fails the GPU when it is run again with its own integers"
-                    raise UsageError(f"capture of {self._entry.text} failed: {what}") from failure
-                payload["keep_integers"].append(name)
+                if len(lost) == _MOST_LOST:
+                    calls = ", ".join(dict.fromkeys(lost))
+                    raise UsageError(
+                        f"capture of {self._entry.text} failed: calls run again on like inputs cost the GPU "
+                        f"{len(lost)} times ({calls})"
+                    ) from failure
+                lost.append(str(failure))
 
     def measure(self, device: DeviceInfo) -> dict[str, Any]:
         """The ceilings of the device, with the threads that it was used with."""

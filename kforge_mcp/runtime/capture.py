@@ -81,7 +81,7 @@ def _sample(workload: Workload, device: torch.device, payload: dict[str, Any], e
     cards = [card for card in recorder.cards.values() if card.takes_tensors and card.gives_tensors]
     for number, card in enumerate(cards):
         emit({"message": f"replaying {card.target.name}", "fraction": number / max(len(cards), 1)})
-        _complete(card, workload, prover, payload.get("keep_integers", ()))
+        _complete(card, workload, prover, payload.get("lost", ()))
     if prover.budget.refused_bytes:
         notes.append(f"{prover.budget.refused_bytes} bytes of samples exceed max_bytes; recipes stand in for them")
     notes += _proof_notes(prover)
@@ -106,8 +106,11 @@ def _proof_notes(prover: Prover) -> list[str]:
     return notes
 
 
-def _complete(card: CardDraft, workload: Workload, prover: Prover, keep_integers: Sequence[str]) -> None:
-    """Prove each variant. Raises `Refusal("device_lost")`, naming the variant, where a proof cost the GPU."""
+def _complete(card: CardDraft, workload: Workload, prover: Prover, lost: Sequence[str]) -> None:
+    """Prove each variant. Raises `Refusal("device_lost")`, naming the variant, where a proof cost the GPU.
+
+    `lost` names those by which that happened before: once, and integers keep their values; twice, and eager stays.
+    """
     for number, variant in enumerate(card.variants.values()):
         if variant.reason:
             continue
@@ -115,11 +118,14 @@ def _complete(card: CardDraft, workload: Workload, prover: Prover, keep_integers
             variant.reason = "is the whole model; see its parts"
             continue
         name = f"{card.target.label} #{number}"
+        if lost.count(name) > 1:
+            variant.reason = "fails the GPU when it is run again"
+            continue
         try:
             if variant.pickle:
                 blobs.write(prover.budget.blob_root, variant.pickle)
             reference = _reference(card.target, variant, workload, prover.budget.blob_root)
-            prover.complete(variant, reference, keep_integers=name in keep_integers)
+            prover.complete(variant, reference, keep_integers=name in lost)
         except IneligibleError as refusal:
             variant.reason = str(refusal)
         except torch.OutOfMemoryError:

@@ -76,6 +76,8 @@ class Prover:
         inputs = variant.bound.inputs
         for spec, tensor in zip(variant.specs[inputs:], variant.bound.tensors, strict=True):
             self.sample(spec, Snapshot.take(tensor, self.budget), tensor)
+        if keep_integers:
+            self._keep_integers(variant)
         generator = self._generator()
         is_real = all(spec["sample"] for spec in variant.specs[:inputs])
         given = [
@@ -89,8 +91,6 @@ class Prover:
             raise IneligibleError("runs under autocast, and is too large to see whether that matters")
         self._count(variant, reference, given)
         del given
-        if keep_integers:
-            self._keep_integers(variant)
         try:
             self._try_fresh(variant, reference)
             self._compare_alternates(variant, reference)
