@@ -391,27 +391,6 @@ def body(self, x):
     assert captured.reason("Linear") == "runs under autocast, which changes its result"
 
 
-_INDEXED = """
-class Indexed(nn.Module):
-    def __init__(self, layer_idx):
-        super().__init__()
-        self.layer_idx = layer_idx
-    def forward(self, x, first, second):
-        # The captured products are places in x; those of other integers of the same ranges mostly are not.
-        return x + x.reshape(-1)[first * second].sum()
-def body(self, x):
-    first, second = torch.tensor([1, 50, 2, 7]), torch.tensor([50, 1, 20, 3])
-    return self.b(self.a(x, first, second), first, second)
-"""
-
-
-def test_layers_whose_integers_only_fit_together_are_compared_with_these(sample):
-    """On drawn integers the layers would raise before it is known that they must keep their own."""
-    captured = sample("model(body, a=Indexed(0), b=Indexed(1))", extra=_INDEXED)
-    (variant,) = captured.card("Indexed")["variants"]
-    assert [spec["recipe"]["kind"] for spec in variant["tensors"]] == ["quantiles", "constant", "constant"]
-
-
 @pytest.mark.parametrize(
     ("times", "kinds", "reason"),
     [
