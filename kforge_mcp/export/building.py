@@ -66,7 +66,7 @@ def stage(
         for binary, file in operator.binaries.items():
             shutil.copyfile(binary, package / file)
     (package / "sources" / "_operators.cpp").write_text(operators_source(name, packed, target))
-    _build(package, compiler, torch, run)
+    build_operators(package, compiler, torch, run)
     libraries = {
         path.relative_to(package).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted((*package.glob("*.so"), *(package / "kernels").iterdir()))
@@ -75,7 +75,8 @@ def stage(
     (package / "manifest.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
-def _build(package: Path, compiler: Sequence[str], torch: TorchPaths, run: Run) -> None:
+def build_operators(package: Path, compiler: Sequence[str], torch: TorchPaths, run: Run) -> None:
+    """Compile `sources/_operators.cpp` to `_operators.so`. Raises `ToolchainError` with the compiler's words."""
     command = [
         *compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
         f"-DTORCH_TARGET_VERSION={_TARGET_VERSION}", "-w",
