@@ -150,7 +150,7 @@ def _card(operator: Operator) -> dict[str, Any]:
         "class_name": card.qualified_name.partition(":")[2],
         "source_sha256": operator.kernel.source_sha256,
         "patch_sites": list(card.patch_sites) if card.level == "function" else [],
-        "modes": ["eager"],
+        "modes": list(operator.kernel.modes),
         "device": variants[0].variant.tensors[0].device.partition(":")[0],
         "source": f"sources/{operator.source}",
         "config": operator.kernel.config,

@@ -56,6 +56,8 @@ class Kernel:
     """Variants that go to the original, with the reason."""
     source_sha256: str = ""
     """Of the captured class or function: attach leaves changed ones alone."""
+    modes: tuple[str, ...] = ("eager",)
+    """Where calls go to the kernel: `eager`, and `cuda_graph` while one is captured."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def assemble(
         holdout=holdout,
         verdicts=tuple(verdicts),
         left_out=left_out,
+        modes=("eager",) if plan.target == "cpu" else ("eager", "cuda_graph"),
     )
 
 

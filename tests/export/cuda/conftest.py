@@ -98,11 +98,11 @@ def item(name: str, source: str, *variants: Variant, **options: Any) -> Item:
     plan = parse_plan(source, card, "cuda")
     assert isinstance(plan, Plan), plan.message
     config = configurations(plan)[0]
-    resources = [KernelResources(kernel=one, symbol=f"_{one.partition('<')[0]}") for one in kernel_instances(plan, config)]
+    resources = [
+        KernelResources(kernel=one, symbol=f"_{one.partition('<')[0]}") for one in kernel_instances(plan, config)
+    ]
     names = [variant.variant_id for variant in variants]
-    binary = Binary(
-        path=__file__, digest="", config=config, variants=names, entry="", arch="sm_90a", kernels=resources
-    )
+    binary = Binary(path=__file__, digest="", config=config, variants=names, entry="", arch="sm_90a", kernels=resources)
     shown = [VariantVerdict(variant_id=variant, verdict="faster", speedup=2.0) for variant in names]
     made = assemble(card, plan, config, [binary], candidate_id=name, holdout=shown[0], verdicts=shown, **options)
     assert isinstance(made, Kernel), made

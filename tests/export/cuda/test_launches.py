@@ -108,9 +108,7 @@ def launches() -> Item:
 
 
 def maps() -> Item:
-    return item(
-        "Maps", MAPS, make_variant("v0", [dense(64, 128, dtype="bf16")], [tensor("x", 0)], [dense(64, 128)])
-    )
+    return item("Maps", MAPS, make_variant("v0", [dense(64, 128, dtype="bf16")], [tensor("x", 0)], [dense(64, 128)]))
 
 
 def following() -> Item:

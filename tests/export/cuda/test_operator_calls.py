@@ -112,7 +112,9 @@ CHAIN = item(
         + COPY.format(source="h", destination="act")
         + call("aten::linear", ["act", "c"]),
         "__global__ void copy(const float* h, float* act) {}\n",
-    ).replace("// ///\n__", '// [workspace]\n// act = {dtype = "fp32", shape = ["a.shape[0]", "b.shape[0]"]}\n// ///\n__'),
+    ).replace(
+        "// ///\n__", '// [workspace]\n// act = {dtype = "fp32", shape = ["a.shape[0]", "b.shape[0]"]}\n// ///\n__'
+    ),
     make_variant(
         "v0", [dense(3, 8), dense(6, 8), dense(5, 6)], [tensor("a", 0), tensor("b", 1), tensor("c", 2)], [dense(3, 5)]
     ),
@@ -132,7 +134,9 @@ def test_each_operator_gives_what_torch_gives(session: Session) -> None:
             f"torch.randint(0, 9, {spec.shape})" if spec.dtype == "int64" else f"torch.randn({spec.shape})"
             for spec in variant.tensors
         ]
-        passed = ["abcd"[a.tensors[0]] if a.kind == "tensor" else "None" for a in variant.arguments if a.kind != "constant"]
+        passed = [
+            "abcd"[a.tensors[0]] if a.kind == "tensor" else "None" for a in variant.arguments if a.kind != "constant"
+        ]
         name = one.card.name.lower() + ("_2" if number and one.card.name == CASES[number - 1][0].card.name else "")
         script.append(
             f"""
