@@ -20,7 +20,7 @@ def fold(expression: Expression, scope: Scope, unknown: Collection[str]) -> Valu
         ExpressionError: a part that does not depend on the unknown has no value.
     """
     folder = _Folder(scope, frozenset(unknown))
-    tree = folder.tree(expression.tree)
+    tree = ast.fix_missing_locations(folder.tree(expression.tree))
     return Expression(expression.text, tree) if folder.depends(tree) else evaluate(Expression("", tree), scope)
 
 

@@ -19,7 +19,10 @@ kernel = "first<BLOCK>"
 grid = ["min(sm_count * 2, x.shape[0] * 40)", "x.shape[1]", "2"]
 block = ["BLOCK", "2"]
 shared_bytes = "60 * 1024"
-args = ["x", "bias", "scale", "flag", "0 - x.numel", "sm_count // 2", "partial", "out", "mode == 'near' and sm_count > 100"]
+args = [
+    "x", "bias", "scale", "flag", "0 - x.numel", "sm_count // 2", "partial", "out",
+    "mode == 'near' and sm_count > 100",
+]
 [[step]]
 kernel = "second"
 grid = ["ceil_div(partial.numel, 32)"]
@@ -51,8 +54,8 @@ partial = {dtype = "fp64", shape = ["sm_count", "x.shape[1]"], init = "none"}
 marks = {dtype = "int32", shape = ["4"], init = "zero"}
 """,
     """
-template <int B> __global__ void first(const x_t* x, const float* bias, float scale, bool flag, long long n, long long s,
-                                       double* partial, out_t* out, bool b) {}
+template <int B> __global__ void first(const x_t* x, const float* bias, float scale, bool flag, long long n,
+                                       long long s, double* partial, out_t* out, bool b) {}
 __global__ void second(double* partial, long long n, out_t* out) {}
 __global__ void third(const x_t* x, long long n, out_t* out) {}
 __global__ void fourth(int* marks, bool a, bool b, out_t* out) {}
@@ -70,7 +73,8 @@ args = ["tiles_in", "tiles_out", "x.numel"]
 tiles_in = {tensor = "x", box = ["8", "16"], swizzle = "64B", l2_promotion = "128B"}
 tiles_out = {tensor = "out", box = ["4", "32"], out_of_bounds = "nan"}
 """,
-    "__global__ void tiles(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, long long n) {}",
+    "__global__ void tiles(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, long long n)"
+    " {}",
 )
 
 FOLLOWING = candidate_text(

@@ -20,7 +20,7 @@ grid = ["1"]
 block = ["32"]
 args = ["{source}", "{destination}"]
 """
-CODE = "template <class A, class B> __device__ void use(A, B) {}\n__global__ void copy(const float* a, float* b) {}\n"
+NOTED = '[[step]]\nkernel = "noted"\ngrid = ["1"]\nblock = ["32"]\nargs = ["a", "{destination}"]\n'
 
 
 def call(operator: str, args: list[str], out: str | list[str] = "out") -> str:
@@ -32,14 +32,15 @@ def single(name: str, step: str, tensors: list[TensorSpec], outputs: list[Tensor
     names = [tensor(letter, index) for index, letter in enumerate("abcd"[: len(tensors)])]
     variant = make_variant("v0", tensors, [*names, *more], outputs)
     destination = "out" if len(outputs) == 1 else "out0"
-    launch = '[[step]]\nkernel = "noted"\ngrid = ["1"]\nblock = ["32"]\nargs = ["a", "%s"]\n' % destination
+    launch = NOTED.format(destination=destination)
     code = f"__global__ void noted(const a_t* a, {destination}_t* b) {{}}\n"
     return item(name, candidate_text(step + launch, code), variant)
 
 
 CASES: list[tuple[Item, str]] = [
     (
-        single("Linear", call("aten::linear", ["a", "b", "c"]), [dense(2, 3, 8), dense(5, 8), dense(5)], [dense(2, 3, 5)]),
+        single("Linear", call("aten::linear", ["a", "b", "c"]), [dense(2, 3, 8), dense(5, 8), dense(5)],
+               [dense(2, 3, 5)]),
         "torch.nn.functional.linear(a, b, c)",
     ),
     (
@@ -48,7 +49,8 @@ CASES: list[tuple[Item, str]] = [
     ),
     (single("Matmul", call("aten::matmul", ["a", "b"]), [dense(3, 8), dense(8, 5)], [dense(3, 5)]), "a @ b"),
     (
-        single("Bmm", call("aten::bmm", ["a", "b"]), [dense(2, 3, 8), dense(2, 8, 5)], [strided((2, 3, 5), (15, 1, 3))]),
+        single("Bmm", call("aten::bmm", ["a", "b"]), [dense(2, 3, 8), dense(2, 8, 5)],
+               [strided((2, 3, 5), (15, 1, 3))]),
         "torch.bmm(a, b)",
     ),
     (
@@ -66,8 +68,8 @@ CASES: list[tuple[Item, str]] = [
         item(
             "Conv",
             candidate_text(
-                '[[step]]\ncall = "aten::convolution"\nargs = ["a", "b", "c", ["1", "2"], ["1"], ["1", "1"], "no", ["0"],'
-                ' "1"]\nout = "out"\n' + '[[step]]\nkernel = "noted"\ngrid = ["1"]\nblock = ["32"]\nargs = ["a", "out"]\n',
+                '[[step]]\ncall = "aten::convolution"\nout = "out"\n'
+                'args = ["a", "b", "c", ["1", "2"], ["1"], ["1", "1"], "no", ["0"], "1"]\n' + NOTED.format(destination="out"),
                 "__global__ void noted(const a_t* a, out_t* b) {}\n",
             ),
             make_variant(
