@@ -48,12 +48,12 @@ args = ["input", "input.numel", "out"]
 LAYER_NORM = candidate_text(
     """
 [[step]]
-kernel = "norm"
+kernel = "layer_norm"
 grid = ["input.shape[0]"]
 block = ["256"]
 args = ["input", "weight", "bias", "eps", "out"]
 """,
-    """__global__ void norm(const float* x, const float* w, const float* b, float eps, float* y) {
+    """__global__ void layer_norm(const float* x, const float* w, const float* b, float eps, float* y) {
     __shared__ float parts[2][8];
     const float v = x[blockIdx.x * 256 + threadIdx.x];
     float sum = v, squares = v * v;
@@ -79,7 +79,7 @@ block = ["32"]
 args = ["input", "out"]
 """,
     """__global__ void softmax(const float* x, float* y) {
-    float v[8], most = -INFINITY, sum = 0;
+    float v[8], most = -3e38f, sum = 0;
     for (int i = 0; i < 8; ++i) most = fmaxf(most, v[i] = x[blockIdx.x * 256 + i * 32 + threadIdx.x]);
     for (int step = 16; step; step /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
     for (int i = 0; i < 8; ++i) sum += v[i] = __expf(v[i] - most);

@@ -15,6 +15,9 @@ _MOST_CALLS_KEPT = 256
 class HostTime:
     """Moments of a CPU workload, in nanoseconds."""
 
+    free = True
+    """Whether a mark costs nothing to speak of beside what is measured."""
+
     def mark(self) -> int:
         """Now."""
         return time.perf_counter_ns()
@@ -29,6 +32,8 @@ class HostTime:
 
 class DeviceTime(HostTime):
     """Moments in the order of the GPU's current stream: what a call takes there, waiting for the host included."""
+
+    free = False
 
     def mark(self) -> Any:
         """An event behind all that was enqueued."""

@@ -366,7 +366,8 @@ for number, name, operands, specs, reference in {cases!r}:
     wanted = eval(reference)(*tensors)
     for turn in range(3):
         found = operator(*given, 0)
-        loose = 3e-2 if found.dtype in (torch.bfloat16, torch.float16) else 1e-4
+        narrow = found.dtype in (torch.bfloat16, torch.float16)
+        loose = 3e-2 if narrow else 1e-3 if name == "half_workspace" else 1e-4
         same(found, wanted, loose, name)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -69,7 +69,8 @@ CASES: list[tuple[Item, str]] = [
             "Conv",
             candidate_text(
                 '[[step]]\ncall = "aten::convolution"\nout = "out"\n'
-                'args = ["a", "b", "c", ["1", "2"], ["1"], ["1", "1"], "no", ["0"], "1"]\n' + NOTED.format(destination="out"),
+                'args = ["a", "b", "c", ["1", "2"], ["1"], ["1", "1"], "no", ["0"], "1"]\n'
+                + NOTED.format(destination="out"),
                 "__global__ void noted(const a_t* a, out_t* b) {}\n",
             ),
             make_variant(

@@ -6,6 +6,7 @@ CUDA graph is captured, where loading is not allowed.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from typing import Any
 
@@ -35,8 +36,7 @@ def loaded(place: torch.device) -> str:
         raise UnsupportedError("a CUDA graph is being captured: attach the package before")
     content = manifest()
     capability = torch.cuda.get_device_capability(place)
-    number = torch._C._cuda_getDriverVersion()
-    driver = number // 1000, number % 1000 // 10
+    driver = driver_version()
     arch = best(usable(content, driver), capability)
     if arch is None and best(list(content["architectures"]), capability) is not None:
         needed = " or ".join(f"CUDA {least} ({kind})" for kind, least in content["driver_minimum"].items())
@@ -49,6 +49,13 @@ def loaded(place: torch.device) -> str:
         return next(kernel for kernel in kernels if kernel["arch"] == arch)
 
     return load_kernels(library, place.index, choose)
+
+
+def driver_version() -> tuple[int, int]:
+    """The newest version of CUDA that the driver supports."""
+    number = ctypes.c_int()
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
+    return number.value // 1000, number.value % 1000 // 10
 
 
 def usable(content: dict[str, Any], driver: tuple[int, int]) -> list[str]:
