@@ -24,6 +24,7 @@ OPERATIONS = {
     "evaluate": "evaluator:serve",
     "build_paths": "describe:build_paths",
     "accept": "acceptance:accept",
+    "devices": "cuda.device:describe",
 }
 
 
