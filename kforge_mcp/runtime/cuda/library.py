@@ -15,7 +15,7 @@ NOT_FOUND = 500
 LAUNCH_TIMEOUT = 702
 CONTEXT_IS_DESTROYED = 709
 
-STICKY = frozenset({700, 702, 708, 709, 710, 713, 714, 715, 716, 717, 718, 719, 721})
+STICKY = frozenset({700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 """Errors after which the context is lost: the next call of any function reports them again."""
 
 CAUSES = {
