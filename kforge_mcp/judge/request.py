@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kforge_mcp.candidate.binding import bind, bind_workspaces
+from kforge_mcp.candidate.binding import NOMINAL_SM_COUNT, bind, bind_workspaces
 from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
+from kforge_mcp.candidate.step_binding import bind_steps
 from kforge_mcp.compile.outcome import Binary, Compiled
+from kforge_mcp.engine.devices import lock_path
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
 from kforge_mcp.records.variant import Variant
@@ -22,6 +24,8 @@ CALL_TIMEOUT_S = 10.0
 _PATIENCE = 50
 """A batch may take this many times the captured eager time of a call, if that is longer."""
 MEMORY_BYTES = 1 << 30
+SPARES = 2
+"""Processes that get ready for the same card while another is judged on it."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +73,22 @@ def request(
     call_timeout_s: float = CALL_TIMEOUT_S,
 ) -> dict[str, Any] | Rejected:
     """The request for one evaluation; a rejection if an expression has no value in some variant."""
+    if project.target == "cuda":
+        return cuda_request(
+            project,
+            subject,
+            mode=mode,
+            blob_root=blob_root,
+            schedule=schedule,
+            admitted=admitted,
+            call_timeout_s=call_timeout_s,
+        )
     variants: list[dict[str, Any]] = []
     for variant in subject.variants:
         entry = _variant(subject, variant)
         if isinstance(entry, Rejected):
             return entry
         variants.append({**entry, "admitted": variant.variant_id in admitted})
-    largest = max((sum(spec.extent_bytes for spec in (*v.tensors, *v.outputs)) for v in subject.variants), default=0)
     return {
         "mode": mode,
         "reference": subject.card.reference,
@@ -85,11 +98,74 @@ def request(
         "libraries": [{"path": binary.path, "entry": binary.entry} for binary in subject.libraries],
         "threads": threads(project),
         "backend_flags": project.backend_flags,
+        **policy(subject, call_timeout_s),
+        "schedule": dict(schedule) if schedule is not None else None,
+    }
+
+
+def policy(subject: Subject, call_timeout_s: float) -> dict[str, Any]:
+    """What a candidate is allowed: seconds for a call, memory, results that vary."""
+    largest = max((sum(spec.extent_bytes for spec in (*v.tensors, *v.outputs)) for v in subject.variants), default=0)
+    return {
         "call_timeout_s": max(call_timeout_s, *(_PATIENCE * v.eager_us * 1e-6 for v in subject.variants), 0.0),
         "nondeterministic": bool(subject.plan and getattr(subject.plan, "nondeterministic", False)),
         "limits": {"memory_bytes": MEMORY_BYTES + 4 * largest},
-        "schedule": dict(schedule) if schedule is not None else None,
     }
+
+
+def cuda_request(
+    project: Project,
+    subject: Subject,
+    *,
+    mode: Mode,
+    blob_root: Path,
+    schedule: Mapping[str, Any] | None,
+    admitted: frozenset[str],
+    call_timeout_s: float,
+) -> dict[str, Any] | Rejected:
+    """The request for one evaluation on a CUDA device: what all candidates of the card share, and this one's part."""
+    programs: list[dict[str, Any]] = []
+    for variant in subject.variants:
+        entry: dict[str, Any] = {"admitted": variant.variant_id in admitted}
+        if subject.plan is not None and subject.config is not None:
+            program = _program(project, subject, subject.plan, subject.config, variant)
+            if isinstance(program, Rejected):
+                return program
+            entry |= program
+        programs.append(entry)
+    card = {
+        "reference": subject.card.reference,
+        "variants": [variant.model_dump(mode="json") for variant in subject.variants],
+        "in_place": bool(subject.plan and subject.plan.inplace),
+        "blob_root": str(blob_root),
+        "backend_flags": project.backend_flags,
+        "ordinal": 0,
+        "lock": str(lock_path(device_key(project))),
+    }
+    asked = {
+        "mode": mode,
+        "programs": programs,
+        "schedule": dict(schedule) if schedule is not None else None,
+        **policy(subject, call_timeout_s),
+    }
+    return {"card": card, "request": asked, "spares": SPARES}
+
+
+def device_key(project: Project) -> str:
+    """The name of the project's device among the locks of this machine."""
+    return (project.device.uuid or "cuda") if project.target == "cuda" else "cpu"
+
+
+def _program(
+    project: Project, subject: Subject, plan: Plan, config: Config, variant: Variant
+) -> dict[str, Any] | Rejected:
+    sm_count = getattr(project.device, "sm_count", 0) or NOMINAL_SM_COUNT
+    bound = bind_steps(plan, variant, config, sm_count=sm_count)
+    if isinstance(bound, Rejected):
+        return bound
+    binary = next(binary for binary in subject.libraries if variant.variant_id in binary.variants)
+    kernels = {kernel.kernel: kernel.symbol for kernel in binary.kernels}
+    return {"cubin": binary.path, "kernels": kernels, "bound": bound.as_json()}
 
 
 def threads(project: Project) -> int:

@@ -104,10 +104,15 @@ class Batch:
     def trespass(self, images: Sequence[torch.Tensor]) -> Finding | None:
         """What the calls changed that was not theirs: inputs, or bytes around the tensors."""
         for memory, image in zip(self.memories, images, strict=True):
-            finding = _inputs_changed(self._bound, memory, image) or _guards_changed(self._bound.slot, memory, image)
+            finding = trespass(self._bound, memory, image)
             if finding:
                 return finding
         return None
+
+
+def trespass(bound: Bound, memory: torch.Tensor, image: torch.Tensor) -> Finding | None:
+    """What differs from the image where it must not, both in the host's memory."""
+    return _inputs_changed(bound, memory, image) or _guards_changed(bound.slot, memory, image)
 
 
 def _inputs_changed(bound: Bound, memory: torch.Tensor, image: torch.Tensor) -> Finding | None:

@@ -124,7 +124,7 @@ def _part(tensor: torch.Tensor, blocks: Blocks, part: torch.Tensor | None) -> to
     if part is None:
         return tensor
     assert blocks.where.axis is not None
-    return tensor.index_select(blocks.where.axis, part)
+    return tensor.index_select(blocks.where.axis, part.to(tensor.device))
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:

@@ -48,17 +48,20 @@ def _scaled(scale: float, shift: float) -> Callable[[torch.Tensor, float, torch.
 def _constant_rows(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
     """One small power of two per row: its mean is exact in any order of summation, or its error negligible."""
     rows = values[..., :1]
-    signs = torch.randint(0, 2, rows.shape, generator=generator) * 2 - 1
-    return (signs * torch.exp2(-6.0 - torch.randint(0, 2, rows.shape, generator=generator))).expand_as(values)
+    device = generator.device
+    signs = torch.randint(0, 2, rows.shape, generator=generator, device=device) * 2 - 1
+    steps = torch.randint(0, 2, rows.shape, generator=generator, device=device)
+    return (signs * torch.exp2(-6.0 - steps)).expand_as(values)
 
 
 def _ties(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
     """Small integers: many equal values, exact results of linear operators. A row and its mirror image have a mean
     of exactly zero: rounding that repeats with every equal value would add up in a plain sum."""
     width = values.shape[-1] if values.ndim else 1
-    half = torch.randint(-2, 3, (*values.shape[:-1], (width + 1) // 2), generator=generator)
+    device = generator.device
+    half = torch.randint(-2, 3, (*values.shape[:-1], (width + 1) // 2), generator=generator, device=device)
     mirrored = torch.cat([half, -half], -1)[..., :width]
-    return mirrored[..., torch.randperm(width, generator=generator)].reshape(values.shape)
+    return mirrored[..., torch.randperm(width, generator=generator, device=device)].reshape(values.shape)
 
 
 def _large_mean(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
@@ -69,7 +72,7 @@ def _large_mean(values: torch.Tensor, spread: float, generator: torch.Generator)
 
 def _extremes(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
     largest = min(1e4, torch.finfo(values.dtype).max ** 0.5 / 16)
-    outliers = torch.rand(values.shape, generator=generator) < 0.01
+    outliers = torch.rand(values.shape, generator=generator, device=generator.device) < 0.01
     return values * (largest / 10) * torch.where(outliers, 10.0, 1.0)
 
 
@@ -169,7 +172,7 @@ def draws(
     names = tuple(style.name for style in styles)
     orders = [(index,) for index in range(len(styles))]
     if where.axis is not None:
-        orders = [tuple(torch.randperm(len(styles), generator=generator).tolist())]
+        orders = [tuple(torch.randperm(len(styles), generator=generator, device=generator.device).tolist())]
     for order in orders:
         blocks = Blocks(where, names, order)
         tensors = [draw_recipe(spec, generator, blob_root=blob_root) for spec in variant["tensors"]]
@@ -189,7 +192,7 @@ def spread_of(values: torch.Tensor) -> float:
 
 def _sample(spec: dict[str, Any], generator: torch.Generator, blob_root: str) -> torch.Tensor:
     if spec.get("sample"):
-        return fill(allocate(spec), blobs.read(blob_root, spec["sample"]))
+        return fill(allocate(spec, generator.device), blobs.read(blob_root, spec["sample"]))
     return draw_recipe(spec, generator, blob_root=blob_root)
 
 
@@ -198,7 +201,8 @@ def _restyle(tensor: torch.Tensor, styles: Sequence[Style], blocks: Blocks, gene
     spread = spread_of(values)
     nonnegative = values.numel() > 0 and float(values.min()) >= 0
     for style, part in zip(sorted(set(blocks.order)), blocks.parts(values.shape), strict=False):
-        index = (slice(None),) * (blocks.where.axis or 0) + (part[1],) if part[1] is not None else ()
+        rows = None if part[1] is None else part[1].to(values.device)
+        index = () if rows is None else (slice(None),) * (blocks.where.axis or 0) + (rows,)
         changed = styles[style].apply(values[index], spread, generator)
         values[index] = (changed.abs() if nonnegative else changed).to(values.dtype)
 
@@ -209,8 +213,10 @@ def _make_nonfinite(values: torch.Tensor, generator: torch.Generator) -> None:
     if values.numel() == 0:
         return
     specials = (float("nan"), float("inf"), float("-inf"))[: max(1, min(3, rows - 1))]
-    for special, row in zip(specials, torch.randperm(rows, generator=generator).tolist(), strict=False):
+    for special, row in zip(
+        specials, torch.randperm(rows, generator=generator, device=generator.device).tolist(), strict=False
+    ):
         width = values.shape[-1] if values.ndim else 1
-        column = int(torch.randint(0, width, (), generator=generator))
+        column = int(torch.randint(0, width, (), generator=generator, device=generator.device))
         position = torch.unravel_index(torch.tensor(row * width + column), values.shape) if values.ndim else ()
         values[tuple(int(p) for p in position)] = special

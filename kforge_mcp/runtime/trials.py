@@ -87,6 +87,8 @@ class Trials:
             runs.append(outputs)
         try:
             known = self._subject.expect(image, draw.blocks)
+        except torch.OutOfMemoryError:
+            raise
         except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError) as error:
             note = f"eager fails on {draw.trial} ({type(error).__name__}: {str(error)[:100]}); that draw is left out"
             if note not in self._subject.notes:
@@ -143,9 +145,11 @@ def _harder(draw: Draw, subject: Subject) -> Draw:
     for tensor, spec in zip(draw.tensors, subject.variant["tensors"], strict=True):
         kind = (spec.get("recipe") or {}).get("kind", "constant")
         if kind == "quantiles" and tensor.is_floating_point() and tensor.numel():
-            noise = torch.randn(tensor.shape, generator=subject.generator)
-            noise = noise * torch.exp2(torch.randint(-4, 5, tensor.shape, generator=subject.generator).float())
-            flat = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+            device = tensor.device
+            noise = torch.randn(tensor.shape, generator=subject.generator, device=device)
+            steps = torch.randint(-4, 5, tensor.shape, generator=subject.generator, device=device)
+            noise = noise * torch.exp2(steps.float())
+            flat = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
             if all(tensor.stride()) or tensor.ndim == 0:
                 tensor = flat.copy_(noise)
         tensors.append(tensor)
