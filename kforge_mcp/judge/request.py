@@ -86,7 +86,7 @@ def request(
         "threads": threads(project),
         "backend_flags": project.backend_flags,
         "call_timeout_s": max(call_timeout_s, *(_PATIENCE * v.eager_us * 1e-6 for v in subject.variants), 0.0),
-        "nondeterministic": bool(subject.plan and getattr(subject.plan, "nondeterministic", False)),
+        "nondeterministic": subject.plan is not None and subject.plan.nondeterministic,
         "limits": {"memory_bytes": MEMORY_BYTES + 4 * largest},
         "schedule": dict(schedule) if schedule is not None else None,
     }
