@@ -43,6 +43,8 @@ class Kernel:
     """Variants that go to the original, with the reason."""
     source_sha256: str = ""
     """Of the captured class or function: attach leaves changed ones alone."""
+    nondeterministic: bool = False
+    """As the candidate declared: equal inputs may give different bits."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def assemble(
         holdout=holdout,
         verdicts=tuple(verdicts),
         left_out=left_out,
+        nondeterministic=plan.nondeterministic,
     )
 
 

@@ -27,6 +27,9 @@ __all__ = ["Claim", "HoldoutResult", "Judgement", "evaluate", "holdout", "null_j
 PAIRS = 60
 FIRST_STAGE = 16
 _WINNERS_TRIED = 3
+_DECLARED = (
+    "declared nondeterministic: equal inputs may give different bits; both runs of every trial are held to the tolerance"
+)
 _REASONS = frozenset(get_args(Reason))
 _admitted: dict[str, frozenset[str]] = {}
 """Per card: variants whose inputs were shown, in this process, to tell known wrong results from right ones."""
@@ -125,7 +128,8 @@ def _judge(
     if isinstance(answer, Rejected):
         failed = _failed(candidate_id, "validate", answer.reason, answer.message)
         return Judgement(failed.model_copy(update={"diagnostics": list(answer.diagnostics)}), config=config)
-    all_notes = [*notes, *answer["notes"], *_variant_notes(answer)]
+    declared = [_DECLARED] if subject.plan and subject.plan.nondeterministic else []
+    all_notes = [*notes, *declared, *answer["notes"], *_variant_notes(answer)]
     log = _log(answer, evaluators.log())
     device_s = evaluators.device_s
     finding = answer["finding"]

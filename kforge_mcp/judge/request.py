@@ -108,7 +108,7 @@ def policy(subject: Subject, call_timeout_s: float) -> dict[str, Any]:
     largest = max((sum(spec.extent_bytes for spec in (*v.tensors, *v.outputs)) for v in subject.variants), default=0)
     return {
         "call_timeout_s": max(call_timeout_s, *(_PATIENCE * v.eager_us * 1e-6 for v in subject.variants), 0.0),
-        "nondeterministic": bool(subject.plan and getattr(subject.plan, "nondeterministic", False)),
+        "nondeterministic": subject.plan is not None and subject.plan.nondeterministic,
         "limits": {"memory_bytes": MEMORY_BYTES + 4 * largest},
     }
 

@@ -56,10 +56,15 @@ class Subject:
         with torch.no_grad():
             result = expected(self.eager, [_kept(view) for view in self.inputs_of(image)])
         self.longest = max(self.longest, result.longest)
-        if result.note and result.note not in self.notes:
-            self.notes.append(result.note)
+        if result.note:
+            self.note(result.note)
         self.learn(eager_errors(result, blocks))
         return result
+
+    def note(self, text: str) -> None:
+        """Something to know of this variant's judgement, said once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def learn_timed_draws(self) -> None:
         """Measure eager's errors on draws as timed calls have them: of a small output one trial shows too few."""

@@ -90,9 +90,9 @@ class Trials:
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError) as error:
-            note = f"eager fails on {draw.trial} ({type(error).__name__}: {str(error)[:100]}); that draw is left out"
-            if note not in self._subject.notes:
-                self._subject.notes.append(note)
+            self._subject.note(
+                f"eager fails on {draw.trial} ({type(error).__name__}: {str(error)[:100]}); that draw is left out"
+            )
             return None
         if not self._poison_is_calibrated:
             self._subject.fresh.calibrate_poison(known.narrow)
@@ -104,11 +104,13 @@ class Trials:
         finding = check(runs[0], known, draw.blocks)
         if finding is None and not all(same_bits(a, b) for a, b in zip(*runs, strict=True)):
             finding = check(runs[1], known, draw.blocks)
-            if finding is None and not self._policy.nondeterministic_allowed:
+            if finding is None and self._policy.nondeterministic_allowed:
+                self._subject.note("two runs on the same input gave different bits, both within the tolerance")
+            elif finding is None:
                 finding = Finding(
                     "nondeterministic",
                     "two runs on the same input gave different bits: an output left unwritten, memory read out of "
-                    "bounds, or a race",
+                    "bounds, or a race; a kernel that is right but sums in any order declares `nondeterministic = true`",
                 )
         return finding
 
