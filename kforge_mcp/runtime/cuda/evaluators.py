@@ -69,7 +69,8 @@ class Parent:
 
     def __init__(self) -> None:
         self._stage = Stage()
-        self._children: list[Child] = []
+        self.children: list[Child] = []
+        """Ready, or getting ready, for a candidate."""
 
     def evaluate(self, payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
         """Evaluate one candidate; the caller holds the device's lock.
@@ -98,22 +99,22 @@ class Parent:
 
     def _take(self, key: str) -> Child | None:
         """The oldest living child for a card."""
-        self._children = [child for child in self._children if child.alive]
-        for child in self._children:
+        self.children = [child for child in self.children if child.alive]
+        for child in self.children:
             if child.key == key:
-                self._children.remove(child)
+                self.children.remove(child)
                 return child
         return None
 
     def _stock(self, key: str, card: dict[str, Any], spares: int) -> None:
         """Fork what is missing of the spares for this card; those of cards judged longer ago make room."""
-        missing = spares - sum(child.key == key for child in self._children)
-        others = [child for child in self._children if child.key != key]
-        for child in others[: max(0, len(self._children) + missing - MOST_CHILDREN)]:
-            self._children.remove(child)
+        missing = spares - sum(child.key == key for child in self.children)
+        others = [child for child in self.children if child.key != key]
+        for child in others[: max(0, len(self.children) + missing - MOST_CHILDREN)]:
+            self.children.remove(child)
             child.end()
         for _ in range(missing):
-            self._children.append(self._fork(key, card))
+            self.children.append(self._fork(key, card))
 
     def _fork(self, key: str, card: dict[str, Any]) -> Child:
         ours, theirs = socket.socketpair()
@@ -121,7 +122,7 @@ class Parent:
         pid = os.fork()
         if pid == 0:
             ours.close()
-            for other in self._children:
+            for other in self.children:
                 other.channel.close()
             _live(card, theirs, self._stage, deadline)
         theirs.close()

@@ -8,11 +8,15 @@ from typing import Any
 
 import torch
 
+from .device import company
 from .driver import Driver
+from .nvml import Nvml, NvmlError
 from .program import LaunchError, Program
 
 _FIRST_SLEEP_US = 60.0
 _LONGEST_SLEEP_US = 50_000.0
+_USUAL = "power cap"
+"""A heavy operator reaches it on its own: eager and candidate alike."""
 _FLUSH_CACHES = 2
 """Each of the two buffers that flush the L2 cache is this many times its size."""
 
@@ -33,6 +37,25 @@ class Gpu:
         self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         self._cycles_per_us = max(self.driver.attribute("clock_khz"), 1_000_000) / 1000
         self._sleep_us = _FIRST_SLEEP_US
+        self.uuid = self.driver.uuid()
+        try:
+            self._nvml: Nvml | None = Nvml(self.uuid)
+        except NvmlError:
+            self._nvml = None
+
+    def slowed(self) -> str:
+        """What slows the device's clocks beyond its usual power management; empty if nothing does, or none tells."""
+        if self._nvml is None:
+            return ""
+        try:
+            return ", ".join(one for one in self._nvml.clocks().slowed if one != _USUAL)
+        except NvmlError:
+            self._nvml = None
+            return ""
+
+    def company(self) -> str:
+        """Who else uses the device, in a sentence; empty if nobody does."""
+        return company(self.uuid).message(f"device {self.uuid}")
 
     def synchronize(self) -> None:
         """Wait for all that was enqueued; raises the error of a kernel that failed."""

@@ -50,10 +50,12 @@ class Prepared:
 class CudaReferee:
     """One evaluation. `card` is the part of a request that all candidates of a card share."""
 
-    def __init__(self, card: dict[str, Any], deadline: Deadline, make_gpu: Callable[[int], Gpu] = Gpu) -> None:
+    def __init__(
+        self, card: dict[str, Any], deadline: Deadline, make_gpu: Callable[[int], Gpu] | None = None
+    ) -> None:
         self._card = card
         self._deadline = deadline
-        self._make_gpu = make_gpu
+        self._make_gpu = make_gpu or Gpu
         self._dice = Random(secrets.randbits(64))
         self._prepared: list[Prepared] = []
         self._stages: dict[str, float] = {}
@@ -121,6 +123,9 @@ class CudaReferee:
         if request["schedule"] is None:
             return None, {}
         time_alone()
+        busy = self._gpu.company()
+        if busy:
+            return Finding("device_busy", f"{busy}; nothing was timed"), {}
         start = time.monotonic()
         schedule = Schedule(**request["schedule"])
         samples: dict[str, Any] = {}
@@ -222,7 +227,7 @@ class CudaReferee:
                 "the candidate cannot be captured as a CUDA graph: both sides are launched step by step"
             )
         timing = DeviceTiming(
-            self._gpu, subject, prepared.eager, side, prepared.stand_in, self._policy, self._deadline, lambda: ""
+            self._gpu, subject, prepared.eager, side, prepared.stand_in, self._policy, self._deadline, self._gpu.slowed
         )
         return timing.run(schedule, lambda done: progress(f"timing {subject.label()}: {done} of {schedule.pairs}"))
 

@@ -51,6 +51,12 @@ class FakeGpu:
             raise LaunchError(Finding("launch_failed", "it cannot be loaded"))
         return FakeProgram(self._kernel)
 
+    def slowed(self) -> str:
+        return ""
+
+    def company(self) -> str:
+        return ""
+
     def synchronize(self) -> None:
         pass
 
