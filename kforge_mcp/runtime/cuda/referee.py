@@ -122,7 +122,9 @@ class CudaReferee:
         self._stages["validate_s"] = time.monotonic() - start
         if request["schedule"] is None:
             return None, {}
+        start = time.monotonic()
         time_alone()
+        self._stages["alone_s"] = time.monotonic() - start
         busy = self._gpu.company()
         if busy:
             return Finding("device_busy", f"{busy}; nothing was timed"), {}
