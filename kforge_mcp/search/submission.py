@@ -227,7 +227,14 @@ def _judge(ctx: JobContext, project: Project, card: OperatorCard, candidate: Can
         failure = _failed(candidate_id, "compile", plan.reason, plan.message)
         return _Judged([failure.model_copy(update={"diagnostics": list(plan.diagnostics)})])
     ctx.progress("compiling", 0.05)
-    outcome = compile_candidate(ctx, plan, card, configurations(plan), interpreter=project.interpreter)
+    outcome = compile_candidate(
+        ctx,
+        plan,
+        card,
+        configurations(plan),
+        interpreter=project.interpreter,
+        architectures=[project.device.arch] if project.device.arch else (),
+    )
     if isinstance(outcome, CompileFailed):
         failure = _failed(candidate_id, "compile", outcome.reason, outcome.message)
         return _Judged([failure.model_copy(update={"diagnostics": list(outcome.diagnostics)})], log=outcome.log)

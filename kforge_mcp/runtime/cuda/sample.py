@@ -1,7 +1,8 @@
-"""Runs a bound program on a sample of its inputs, for tools that watch a whole process: `python sample.py JOB`.
+"""Runs bound programs on samples of their inputs, for tools that watch a whole process: `python sample.py JOBS`.
 
-JOB is a JSON file: `cubin`, `kernels`, `bound`, `tensors` and `outputs` (specifications), `overwritten` (for each
-output the input that it is, -1 for none), `blob_root`, `runs`. Prints JSON: `finding`, null if every run ended well.
+JOBS is a JSON file with a list of jobs: `cubin`, `kernels`, `bound`, `tensors` and `outputs` (specifications), `names`
+(of both, in order), `overwritten` (for each output the input that it is, -1 for none), `blob_root`, `runs`.
+Prints a JSON object a job: `finding`, null if every run ended well, and `memory`, where each tensor lies.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import runpy
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +39,17 @@ class Sample:
             _exact(spec) if index < 0 else self.inputs[index]
             for spec, index in zip(job["outputs"], overwritten, strict=True)
         ]
-        self.workspaces = [_exact({**space, "stride": None}) for space in job["bound"]["workspaces"]]
+        spaces = job["bound"]["workspaces"]
+        self.workspaces = [_exact({**space, "stride": None}) for space in spaces]
+        self._names = [*job.get("names", []), *(space["name"] for space in spaces)]
+
+    def memory(self) -> list[list[Any]]:
+        """Name, address and bytes of every tensor."""
+        tensors = [*self.inputs, *self.outputs, *self.workspaces]
+        return [
+            [name, one.data_ptr(), one.untyped_storage().nbytes()]
+            for name, one in zip(self._names, tensors, strict=False)
+        ]
 
     def run(self) -> None:
         """Enqueue one call. Raises LaunchError."""
@@ -88,29 +100,36 @@ def _count(spec: dict[str, Any]) -> int:
     return 1 + sum((size - 1) * step for size, step in zip(spec["shape"], spec["stride"], strict=True))
 
 
-def main(path: str) -> dict[str, Any]:
-    """Run the job of a file and say how it ended."""
+def main(path: str) -> Iterator[dict[str, Any]]:
+    """Run the jobs of a file one after another and say how each ended."""
     import torch
 
     from .driver import Driver
     from .program import LaunchError
 
-    job = json.loads(Path(path).read_text())
     torch.cuda.init()
-    try:
-        sample = Sample(Driver(torch.cuda.current_device()), job)
-        finding = sample.program.check()
-        for _ in range(job.get("runs", 1) if finding is None else 0):
-            sample.run_stepwise()
-    except LaunchError as error:
-        finding = error.finding
-    return {"finding": None if finding is None else vars(finding)}
+    driver = Driver(torch.cuda.current_device())
+    for job in json.loads(Path(path).read_text()):
+        memory: list[list[Any]] = []
+        try:
+            sample = Sample(driver, job)
+            memory = sample.memory()
+            finding = sample.program.check()
+            for _ in range(job.get("runs", 1) if finding is None else 0):
+                sample.run_stepwise()
+        except LaunchError as error:
+            finding = error.finding
+        yield {"finding": None if finding is None else vars(finding), "memory": memory}
+        if finding is not None:
+            return
 
 
 if __name__ == "__main__":
     # This folder's modules are the package's; none of them is to stand in for one of the standard library.
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != Path(__file__).parent]
     runpy.run_path(str(Path(__file__).parents[1] / "__main__.py"), run_name="kforge_main")["become_package"]()
-    from kforge_runtime.cuda.sample import main as run_job  # pyright: ignore[reportMissingImports]
+    from kforge_runtime.cuda.sample import main as run_jobs  # pyright: ignore[reportMissingImports]
 
-    sys.stdout.write(json.dumps(run_job(sys.argv[1])) + "\n")
+    for answer in run_jobs(sys.argv[1]):
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
