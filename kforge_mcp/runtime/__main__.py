@@ -26,6 +26,7 @@ OPERATIONS = {
     "build_paths": "describe:build_paths",
     "accept": "acceptance:accept",
     "devices": "cuda.device:describe",
+    "measure_cuda": "cuda.measuring:measure",
 }
 
 
