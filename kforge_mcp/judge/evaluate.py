@@ -16,6 +16,7 @@ from kforge_mcp.judge.holdout import Claim, HoldoutResult, holdout
 from kforge_mcp.judge.request import CALL_TIMEOUT_S, Config, Subject, device_key, eager_itself, subjects
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.judge.sweep import sweep
+from kforge_mcp.judge.triage import triage
 from kforge_mcp.judge.verdicts import conclude, stage_result
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
@@ -27,9 +28,7 @@ __all__ = ["Claim", "HoldoutResult", "Judgement", "evaluate", "holdout", "null_j
 PAIRS = 60
 FIRST_STAGE = 16
 _WINNERS_TRIED = 3
-_DECLARED = (
-    "declared nondeterministic: equal inputs may give different bits; both runs of every trial are held to the tolerance"
-)
+_DECLARED = "declared nondeterministic: equal inputs may give different bits; both runs of every trial are held to the tolerance"
 _REASONS = frozenset(get_args(Reason))
 _admitted: dict[str, frozenset[str]] = {}
 """Per card: variants whose inputs were shown, in this process, to tell known wrong results from right ones."""
@@ -72,11 +71,15 @@ def evaluate(
     if not every or all(variant.variant_id in empty for subject in every for variant in subject.variants):
         message = "no variant with a non-empty output is claimed: there is nothing to judge"
         return Judgement(_failed(candidate_id, "validate", "contract_error", message))
+    notes = list[str]()
+    if project.target == "cuda" and len(every) > 1:
+        worth = triage(every, project.device)
+        every, notes = worth.kept, worth.notes()
     with ctx.device_lock(device_key(project)), Evaluators(ctx, project, call_timeout_s=call_timeout_s) as evaluators:
-        ranking, notes = every, list[str]()
+        ranking = every
         if len(every) > 1:
             swept = sweep(evaluators, every, lambda text, part: ctx.progress(text, 0.2 + 0.3 * part))
-            ranking, notes = swept.ranking, swept.notes
+            ranking, notes = swept.ranking, [*notes, *swept.notes]
             if not ranking:
                 first = swept.failures[min(swept.failures)]
                 message = f"every configuration failed; the first ({_text(every[0].config)}): {first['message']}"
