@@ -233,7 +233,9 @@ def cheats(bench: Bench, count: int) -> dict[str, Any]:
         if said not in expected:
             row = f"row {one.row} " if isinstance(one, type(CHEATS[0])) else "honest "
             missed.append(f"{row}{one.name}: {said}, not {'/'.join(expected)}: {result.message[:200]}")
-    print(f"\n{done[0]} of {len(CHEATS)} cheats, {done[1]} of {len(HONEST)} honest: {len(missed)} not as they should be")
+    print(
+        f"\n{done[0]} of {len(CHEATS)} cheats, {done[1]} of {len(HONEST)} honest: {len(missed)} not as they should be"
+    )
     for line in missed:
         print("  ", line)
     if seconds:

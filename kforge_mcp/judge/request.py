@@ -24,8 +24,8 @@ CALL_TIMEOUT_S = 10.0
 _PATIENCE = 50
 """A batch may take this many times the captured eager time of a call, if that is longer."""
 MEMORY_BYTES = 1 << 30
-SPARES = 2
-"""Processes that get ready for the same card while another is judged on it."""
+MOST_SPARES = 3
+_SPARE_CORES, _SPARE_SHARE, _COPIES = 4, 0.6, 32
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,16 @@ def cuda_request(
         "schedule": dict(schedule) if schedule is not None else None,
         **policy(subject, call_timeout_s),
     }
-    return {"card": card, "request": asked, "spares": SPARES}
+    return {"card": card, "request": asked, "spares": spares(project, subject)}
+
+
+def spares(project: Project, subject: Subject) -> int:
+    """How many processes get ready for the next candidates meanwhile: as many as cores and device memory are there
+    for. Each holds some copies of the card's tensors, and for moments their values in float64."""
+    tensors = sum(spec.extent_bytes for v in subject.variants for spec in (*v.tensors, *v.outputs))
+    by_memory = int(_SPARE_SHARE * project.device.memory_bytes) // max(_COPIES * tensors, 1 << 28)
+    by_cores = (os.cpu_count() or 1) // _SPARE_CORES
+    return max(1, min(MOST_SPARES, by_memory, by_cores))
 
 
 def device_key(project: Project) -> str:

@@ -137,6 +137,7 @@ class FreshInputs:
                 low, high = int(output.min()), int(output.max())
                 span = (low, max(high, low + 1) + 1)
                 pool.copy_(torch.randint(*span, pool.shape, generator=self._generator, device=self._device))
+                _scatter_bits(pool, self._generator)
 
     def compose(self, image: torch.Tensor) -> Blocks:
         """Fill an image for a new call; returns the styles of its blocks."""
@@ -222,4 +223,17 @@ def _poison_pool(place: Place, generator: torch.Generator) -> torch.Tensor:
         return torch.randn(length, dtype=wide, generator=generator, device=device).to(place.dtype)
     if place.dtype is torch.bool:
         return torch.randint(0, 2, (length,), generator=generator, device=device).to(torch.bool)
-    return torch.randint(0, 100, (length,), generator=generator, device=device).to(place.dtype)
+    pool = torch.randint(0, 100, (length,), generator=generator, device=device).to(place.dtype)
+    _scatter_bits(pool, generator)
+    return pool
+
+
+def _scatter_bits(pool: torch.Tensor, generator: torch.Generator) -> None:
+    """Random bits in a quarter of the integers: small ones alone would hide that a kernel leaves high halves as they
+    are."""
+    device = generator.device
+    bits = torch.randint(
+        0, 256, (len(pool) * pool.element_size(),), dtype=torch.uint8, generator=generator, device=device
+    )
+    chosen = torch.rand(len(pool), generator=generator, device=device) < 0.25
+    pool.copy_(torch.where(chosen, bits.view(pool.dtype), pool))

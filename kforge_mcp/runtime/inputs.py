@@ -6,6 +6,7 @@ style, so that errors of one style cannot hide behind another's magnitude.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import torch
 from . import blobs
 from .recipes import distinct
 from .recipes import draw as draw_recipe
-from .tensors import DTYPES, allocate, fill
+from .tensors import DTYPES, allocate, fill, position
 
 TRIALS = (
     "captured sample",
@@ -119,7 +120,7 @@ class Blocks:
 
     def rows(self, size: int) -> torch.Tensor:
         """The style of each index along an axis of this size."""
-        return torch.tensor(self.order)[torch.arange(size) * len(self.order) // size]
+        return _rows(self.order, size)
 
     def parts(self, shape: Sequence[int]) -> list[tuple[str, torch.Tensor | None]]:
         """The styles in a tensor of this shape, each with its indices along the axis; None is the whole tensor."""
@@ -129,6 +130,11 @@ class Blocks:
         assert axis is not None
         rows = self.rows(shape[axis])
         return [(self.names[style], torch.nonzero(rows == style).flatten()) for style in sorted(set(self.order))]
+
+
+@functools.lru_cache(256)
+def _rows(order: tuple[int, ...], size: int) -> torch.Tensor:
+    return torch.tensor(order)[torch.arange(size) * len(order) // size]
 
 
 @dataclass(frozen=True)
@@ -218,5 +224,4 @@ def _make_nonfinite(values: torch.Tensor, generator: torch.Generator) -> None:
     ):
         width = values.shape[-1] if values.ndim else 1
         column = int(torch.randint(0, width, (), generator=generator, device=generator.device))
-        position = torch.unravel_index(torch.tensor(row * width + column), values.shape) if values.ndim else ()
-        values[tuple(int(p) for p in position)] = special
+        values[position(row * width + column, values.shape)] = special

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -48,6 +49,15 @@ def specification(tensor: torch.Tensor, storage_ids: dict[int, int] | None = Non
         "alignment": tensor.data_ptr() % 64,
         "storage_id": ids.setdefault(address, len(ids)),
     }
+
+
+def position(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The indices of the element at this place in logical order; `torch.unravel_index` imports the compiler for it."""
+    indices: list[int] = []
+    for size in reversed(shape):
+        flat, index = divmod(flat, size)
+        indices.insert(0, index)
+    return tuple(indices)
 
 
 def to_bytes(tensor: torch.Tensor) -> bytes:

@@ -257,8 +257,8 @@ def _unavailable(project: Project, compiled: StageResult) -> StageResult:
     cuda = f"with CUDA {project.interpreter.cuda_version}" if project.interpreter.cuda_version else "without CUDA"
     message = (
         f"compiled, but not judged: the project was captured on {project.device.name} ({project.target}), so eager's "
-        f"inputs and times for {'CUDA' if project.target == 'cpu' else 'the CPU'} are missing. {torch} {cuda}. This "
-        "version validates and times CPU candidates only; a CUDA candidate's compile result is all there is to have."
+        f"inputs and times for {'CUDA' if project.target == 'cpu' else 'the CPU'} are missing. {torch} {cuda}. "
+        "Capture the workload on that target to judge such candidates."
     )
     result = _failed(compiled.candidate_id, "validate", "target_unavailable", message)
     return result.model_copy(update={"notes": compiled.notes})

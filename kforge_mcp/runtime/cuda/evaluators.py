@@ -27,7 +27,7 @@ from .referee import CudaReferee
 from .watch import Deadline, Stage
 
 Emit = Callable[[dict[str, Any]], None]
-MOST_CHILDREN = 4
+MOST_CHILDREN = 6
 _TICK_S = 0.05
 _PROGRESS_S = 0.25
 _PREPARE_TIMEOUT_S = 600.0

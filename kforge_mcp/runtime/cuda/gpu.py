@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -13,11 +14,12 @@ from .driver import Driver
 from .nvml import Nvml, NvmlError
 from .program import LaunchError, Program
 
-_FIRST_SLEEP_US = 60.0
+_FIRST_SLEEP_US = 40.0
 _LONGEST_SLEEP_US = 50_000.0
+_STEPS_SLEEP_US = 2000.0
 _USUAL = "power cap"
 """A heavy operator reaches it on its own: eager and candidate alike."""
-_FLUSH_CACHES = 2
+_FLUSH_CACHES = 1.25
 """Each of the two buffers that flush the L2 cache is this many times its size."""
 
 
@@ -30,7 +32,7 @@ class Gpu:
         self.device = torch.device("cuda", ordinal)
         self._stream = torch.cuda.Stream(self.device)
         self.driver = Driver(ordinal)
-        size = max(_FLUSH_CACHES * self.driver.attribute("l2_bytes"), 1 << 20) // 4
+        size = max(int(_FLUSH_CACHES * self.driver.attribute("l2_bytes")), 1 << 20) // 4
         self._written = torch.empty(size, device=self.device)
         self._read = torch.zeros(size, device=self.device)
         self._total = torch.empty((), device=self.device)
@@ -65,6 +67,10 @@ class Gpu:
         """Free and total bytes of the device; what torch's allocator holds unused counts as free."""
         free, total = self.driver.memory()
         return free + torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device), total
+
+    def release(self) -> None:
+        """Give memory that is not in use back to the device."""
+        torch.cuda.empty_cache()
 
     def load(self, image: bytes, bound: dict[str, Any], kernels: Mapping[str, str]) -> Program:
         """A candidate's program, loaded. Raises `LaunchError`."""
@@ -111,6 +117,15 @@ class Gpu:
             self._sleep_us *= 2
             return None
         return self._start.elapsed_time(self._end) * 1e-3
+
+    def time_steps(self, enqueue: Callable[[Callable[[int], None]], None], count: int) -> list[float]:
+        """Device seconds of each of `count` steps; `enqueue` calls what it is given after it enqueued a step."""
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+        torch.cuda._sleep(int(_STEPS_SLEEP_US * self._cycles_per_us))
+        events[0].record()
+        enqueue(lambda step: events[step + 1].record())
+        self.synchronize()
+        return [before.elapsed_time(after) * 1e-3 for before, after in itertools.pairwise(events)]
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 Where eager goes first, its output is marked and overwritten before the candidate starts. Marks are taken alike of both
 sides: seeded positions and 64 random-sign projections (see `fingerprint.py` for the formulas), in double precision for
-outputs of 32 bits and more, so that the difference of two projections is that of the outputs.
+outputs of 32 bits and more, so that the difference of two projections is that of the outputs. Marks of many pairs are
+compared at once: a pair alone is too small for that.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from dataclasses import dataclass, field
 
 import torch
 
-from ..checks import Errors, Finding, describe_position, multiple, slack
+from ..checks import Errors, Finding, multiple, slack
 from ..fingerprint import POSITIONS, PROJECTIONS
 from ..inputs import Blocks
+from ..tensors import position
 
 _CHUNK_ELEMENTS = 1 << 24
-_CHUNK_ROWS = 1 << 15
+_CHUNK_ROWS = 1 << 18
 
 
 @dataclass
@@ -42,19 +44,21 @@ class Mark:
     values: torch.Tensor
     """At the positions; exact outputs as int64."""
     row_rms: torch.Tensor
+    styles: torch.Tensor
+    """Of each position's row: its number, and its style among the names of eager's errors."""
     sums: torch.Tensor
-    """Projections by style, [styles, 64]."""
+    """Projections, [present styles, 64]."""
     hashed: int = 0
     """Of exact outputs a hash of all values; of others of where NaN and infinities are."""
 
 
 @dataclass(frozen=True)
 class _Styles:
-    """The rows of an output by style: `rows` numbers them, on the host; `present` are those there, and `members` has
-    ones where a row is of each of them, [present, rows] on the device, None where there is one only."""
+    """The rows of an output by style: `rows` numbers them, on the device; `present` are those there with their number
+    of elements, and `members` has ones where a row is of each of them, [present, rows], None where there is one only."""
 
     rows: torch.Tensor
-    present: list[int]
+    present: list[tuple[int, int]]
     members: torch.Tensor | None
 
 
@@ -65,6 +69,8 @@ class _Layout:
     names: list[str]
     width: int
     rows: int
+    parts: int
+    """Numbers of an element: 2 of a complex one."""
     styles: dict[tuple[int, ...], _Styles] = field(default_factory=dict)
     """By order of the blocks."""
 
@@ -73,29 +79,25 @@ class Marker:
     """Draws questions, takes marks and compares them, for all timed pairs of a variant."""
 
     def __init__(
-        self,
-        outputs: Sequence[torch.Tensor],
-        errors: Sequence[dict[str, Errors]],
-        longest: int,
-        seed: int,
+        self, outputs: Sequence[torch.Tensor], errors: Sequence[dict[str, Errors]], longest: int, seed: int
     ) -> None:
         self._device = outputs[0].device
         self._errors = errors
-        self._longest = longest
         self._dice = random.Random(seed)
         self._generator = torch.Generator(self._device).manual_seed(seed & (2**63 - 1))
         self._layouts = [_layout(tensor, list(known)) for tensor, known in zip(outputs, errors, strict=True)]
-        self._dtypes = [tensor.dtype for tensor in outputs]
-        width = max((layout.width for layout in self._layouts), default=1)
-        self._signs = self._draw_signs(2 * width + 64)
+        self._tolerance = [
+            0.0 if layout.exact else slack(_real_dtype(tensor.dtype), longest)
+            for layout, tensor in zip(self._layouts, outputs, strict=True)
+        ]
+        self._widest = max((layout.width for layout in self._layouts), default=1)
         most_rows = min(max((layout.rows for layout in self._layouts), default=1), _CHUNK_ROWS)
-        self._row_signs = self._draw_signs(2 * most_rows + 64)
-        self._chunk_signs = self._draw_signs(4096)
-        self._odd = torch.randint(
-            -(2**62), 2**62, (2 * min(_most(outputs), _CHUNK_ELEMENTS) + 64,), generator=self._generator,
-            device=self._device,
-        ) * 2 + 1  # fmt: skip
-        self._converted: dict[tuple[torch.dtype, int], torch.Tensor] = {}
+        self._signs = self._draw_signs(2 * self._widest + 64)
+        self._row_signs = self._draw_signs(2 * most_rows + 64).double()
+        exact = [tensor for tensor, layout in zip(outputs, self._layouts, strict=True) if layout.exact]
+        self._odd = self._draw_odd(min(max((t.numel() for t in exact), default=0), _CHUNK_ELEMENTS))
+        self._converted: dict[torch.dtype, torch.Tensor] = {}
+        self._pending: list[tuple[list[Mark], list[Mark], Question]] = []
 
     def ask(self, blocks: Blocks) -> Question:
         """Draw what is asked of one pair."""
@@ -106,13 +108,12 @@ class Marker:
                 picks.append(torch.arange(size, device=self._device))
             else:
                 picks.append(torch.randint(0, size, (POSITIONS,), generator=self._generator, device=self._device))
-        spare = [len(pool) for pool in (self._signs, self._row_signs, self._odd)]
         return Question(
             blocks,
             picks,
-            self._dice.randrange(spare[0] - max((o.width for o in self._layouts), default=1)),
-            self._dice.randrange(spare[1] // 2),
-            self._dice.randrange(spare[2] // 2),
+            self._dice.randrange(len(self._signs) - self._widest),
+            self._dice.randrange(len(self._row_signs) // 2),
+            self._dice.randrange(len(self._odd) // 2),
         )
 
     def take(self, outputs: Sequence[torch.Tensor], question: Question) -> list[Mark]:
@@ -123,27 +124,37 @@ class Marker:
             if output.numel() == 0:
                 packed.append(torch.empty(0, dtype=torch.float64, device=self._device))
             elif layout.exact:
-                flat = output.reshape(-1)
+                flat = (output.view(torch.uint8) if output.dtype is torch.bool else output).reshape(-1)
                 values = flat[question.picks[index]].to(torch.int64)
-                packed.append(torch.cat([values, self._hash(flat, question).reshape(1)]))
+                packed.append(torch.cat([values, question.picks[index], self._hash(flat, question).reshape(1)]))
             else:
                 packed.append(self._answers(output, layout, question, index))
-        marks: list[Mark] = []
-        for index, answers in enumerate(packed):
-            marks.append(self._mark(outputs[index], answers.cpu(), self._layouts[index], question, index))
-        return marks
+        return [
+            self._mark(outputs[index], answers.cpu(), self._layouts[index], question, index)
+            for index, answers in enumerate(packed)
+        ]
 
-    def compare(self, candidate: Sequence[Mark], eager: Sequence[Mark], question: Question) -> Finding | None:
-        """The first output that differs beyond tolerance, or None."""
-        for index, (c, e) in enumerate(zip(candidate, eager, strict=True)):
-            layout = self._layouts[index]
-            finding = (
-                self._compare_exact(c, e, layout, question.picks[index])
-                if layout.exact
-                else self._compare(c, e, layout, question, index)
-            )
+    def add(self, candidate: list[Mark], eager: list[Mark], question: Question) -> None:
+        """Note the marks of one pair, to be compared by `compare`."""
+        self._pending.append((candidate, eager, question))
+
+    def compare(self) -> Finding | None:
+        """The first output of the pairs added since the last call that differs beyond tolerance, or None."""
+        pending, self._pending = self._pending, []
+        if not pending:
+            return None
+        for index, layout in enumerate(self._layouts):
+            if layout.rows * layout.width == 0:
+                continue
+            marks = [(candidate[index], eager[index]) for candidate, eager, _ in pending]
+            questions = [question for _, _, question in pending]
+            if layout.exact:
+                finding = _compare_exact(marks, layout)
+            else:
+                finding = _compare_nonfinite(marks, layout) or self._compare_positions(marks, layout, index)
+                finding = finding or self._compare_sums(marks, questions, layout, index)
             if finding:
-                return finding.during(f"out{index}" if len(candidate) > 1 else "out")
+                return finding.during(f"out{index}" if len(self._layouts) > 1 else "out")
         return None
 
     def _answers(self, output: torch.Tensor, layout: _Layout, question: Question, index: int) -> torch.Tensor:
@@ -153,9 +164,10 @@ class Marker:
         wide = torch.float64 if matrix.dtype is torch.float64 else torch.float32
         if matrix.dtype.itemsize == 1:
             matrix = matrix.to(wide)
-        norms = torch.linalg.vector_norm(matrix, dim=-1, dtype=wide)[picks // layout.width].double()
-        sums = self._project(matrix, layout, question)
-        return torch.cat([values, norms / math.sqrt(layout.width), sums.reshape(-1)])
+        rows = picks // layout.width
+        norms = torch.linalg.vector_norm(matrix, dim=-1, dtype=wide)[rows].double()
+        styles = self._styles(layout, question.blocks).rows[rows].double()
+        return torch.cat([values, norms, picks.double(), styles, self._project(matrix, layout, question).reshape(-1)])
 
     def _mark(
         self, output: torch.Tensor, answers: torch.Tensor, layout: _Layout, question: Question, index: int
@@ -163,148 +175,161 @@ class Marker:
         count = len(question.picks[index])
         nothing = torch.empty(0, dtype=torch.float64)
         if output.numel() == 0:
-            return Mark(nothing, nothing, nothing)
+            return Mark(nothing, nothing, nothing, nothing)
         if layout.exact:
-            return Mark(answers[:count], nothing, nothing, int(answers[count]))
-        sums = answers[2 * count :].view(-1, PROJECTIONS)
+            return Mark(answers[:count], nothing, answers[count : 2 * count].view(1, -1), nothing, int(answers[-1]))
+        sums = answers[4 * count :].view(-1, PROJECTIONS)
         hashed = 0
-        if not bool(torch.isfinite(sums).all()):
-            matrix = _matrix(output, layout)
-            matrix = matrix.float() if matrix.dtype.itemsize < 4 else matrix
+        if not math.isfinite(float(sums.sum())):
+            matrix = _matrix(output, layout).double()
             kinds = torch.isnan(matrix) * 1 + torch.isposinf(matrix) * 2 + torch.isneginf(matrix) * 3
             hashed = int(self._hash(kinds.reshape(-1), question))
             finite = torch.nan_to_num(matrix, nan=0.0, posinf=0.0, neginf=0.0)
             sums = self._project(finite, layout, question).cpu()
-        return Mark(answers[:count], answers[count : 2 * count], sums, hashed)
+        norms = answers[count : 2 * count] / math.sqrt(layout.width)
+        return Mark(answers[:count], norms, answers[2 * count : 4 * count].view(2, -1), sums, hashed)
 
     def _project(self, matrix: torch.Tensor, layout: _Layout, question: Question) -> torch.Tensor:
-        """Projections on random signs, [styles, 64], in double precision; the matrix product is exact for 16 bits."""
+        """Projections on random signs, [present styles, 64], in double precision; exact products for 16 bits."""
         exactly = matrix.dtype if matrix.dtype in (torch.bfloat16, torch.float16) else torch.float64
-        start = question.signs
-        signs = self._as(self._signs, exactly)[start : start + layout.width]
+        if exactly not in self._converted:
+            self._converted[exactly] = self._signs.to(exactly)
+        signs = self._converted[exactly][question.signs : question.signs + layout.width]
         styles = self._styles(layout, question.blocks)
-        found = torch.zeros(len(styles.present), PROJECTIONS, dtype=torch.float64, device=self._device)
-        step = max(1, min(_CHUNK_ROWS, _CHUNK_ELEMENTS // max(layout.width, PROJECTIONS)))
-        row_signs = self._as(self._row_signs, torch.float64)
-        chunk_signs = self._as(self._chunk_signs, torch.float64)
+        widest = PROJECTIONS if exactly is not torch.float64 else max(layout.width, PROJECTIONS)
+        step = max(1, min(_CHUNK_ROWS, len(self._row_signs) // 2, _CHUNK_ELEMENTS // widest))
+        found: torch.Tensor | None = None
         for number, first in enumerate(range(0, layout.rows, step)):
             part = matrix[first : first + step]
             projected = _product(part, signs, exactly)
-            projected = projected * row_signs[question.rows % (len(row_signs) - len(part) + 1) :][: len(part)]
-            projected = projected * chunk_signs[(question.rows + number) % len(chunk_signs)]
+            # Other signs in every chunk: equal errors of two chunks must not cancel.
+            start = (question.rows + 97 * number) % (len(self._row_signs) - len(part) + 1)
+            projected = projected * self._row_signs[start : start + len(part)]
             if styles.members is None:
-                found += projected.sum(0)
+                sums = projected.sum(0, keepdim=True)
             else:
-                found += styles.members[:, first : first + step] @ projected
-        sums = torch.zeros(len(layout.names), PROJECTIONS, dtype=torch.float64, device=self._device)
-        for style, row in zip(styles.present, found, strict=True):
-            sums[style] = row
-        return sums
+                sums = styles.members[:, first : first + step] @ projected
+            found = sums if found is None else found + sums
+        assert found is not None
+        return found
 
     def _hash(self, flat: torch.Tensor, question: Question) -> torch.Tensor:
         """A number that any one changed value changes: products with odd numbers, summed modulo 2^64."""
+        if len(self._odd) < 2 * min(len(flat), _CHUNK_ELEMENTS):
+            self._odd = self._draw_odd(min(len(flat), _CHUNK_ELEMENTS))
         total = torch.zeros((), dtype=torch.int64, device=self._device)
         span = len(self._odd) // 2
+        start = question.hashed % span
         for number, first in enumerate(range(0, len(flat), span)):
             part = flat[first : first + span].to(torch.int64)
-            total = total + (part * self._odd[question.hashed : question.hashed + len(part)]).sum() * (2 * number + 1)
+            total = total + (part * self._odd[start : start + len(part)]).sum() * (2 * number + 1)
         return total
 
-    def _compare_exact(self, c: Mark, e: Mark, layout: _Layout, picks: torch.Tensor) -> Finding | None:
-        wrong = torch.nonzero(c.values != e.values).flatten()
-        if len(wrong):
-            first = int(wrong[0])
-            place = _describe(layout, int(picks[first]))
-            return Finding(
-                "wrong_result",
-                f"{place} is {int(c.values[first])}, eager gives exactly {int(e.values[first])}; {len(wrong)} of "
-                f"{len(c.values)} elements looked at differ",
-            )
-        return None if c.hashed == e.hashed else Finding("wrong_result", "some elements differ from eager's")
-
-    def _compare(self, c: Mark, e: Mark, layout: _Layout, question: Question, index: int) -> Finding | None:
-        picks = question.picks[index]
-        differ = (torch.isnan(c.values) != torch.isnan(e.values)) | (
-            (torch.isinf(c.values) | torch.isinf(e.values)) & (c.values != e.values) & ~torch.isnan(e.values)
-        )
-        if bool(differ.any()) or c.hashed != e.hashed:
-            where = "somewhere"
-            if bool(differ.any()):
-                first = int(torch.nonzero(differ).flatten()[0])
-                got, want = float(c.values[first]), float(e.values[first])
-                where = f"{_describe(layout, int(picks[first]))} is {got:.6g}, eager gives {want:.6g}"
-            return Finding("nan_mismatch", f"{where}: NaN or infinities stand elsewhere than eager's")
-        return self._compare_positions(c, e, layout, question, index) or self._compare_sums(
-            c, e, layout, question, index
-        )
-
-    def _compare_positions(self, c: Mark, e: Mark, layout: _Layout, question: Question, index: int) -> Finding | None:
+    def _compare_positions(self, marks: Sequence[tuple[Mark, Mark]], layout: _Layout, index: int) -> Finding | None:
+        c, e = (torch.stack([pair[side].values for pair in marks]) for side in (0, 1))
+        rms = torch.stack([eager.row_rms for _, eager in marks])
+        styles = torch.stack([eager.styles[1] for _, eager in marks]).long()
         errors = self._errors[index]
-        picks = question.picks[index].cpu()
-        styles = self._styles(layout, question.blocks).rows[picks // layout.width]
         largest = torch.tensor([5 * errors[name].largest for name in layout.names], dtype=torch.float64)[styles]
-        tolerance = slack(_real_dtype(self._dtypes[index]), self._longest)
-        allowed = torch.nan_to_num(largest + tolerance * torch.maximum(e.values.abs(), e.row_rms))
-        gap = torch.nan_to_num(c.values - e.values, nan=0.0, posinf=0.0, neginf=0.0).abs()
+        allowed = torch.nan_to_num(largest + self._tolerance[index] * torch.maximum(e.abs(), rms))
+        gap = torch.nan_to_num(c - e, nan=0.0, posinf=0.0, neginf=0.0).abs()
         wrong = gap > allowed
         if not bool(wrong.any()):
             return None
-        worst = int((gap - allowed).argmax())
+        pair, worst = position(int((gap - allowed).argmax()), gap.shape)
+        place = _describe(layout, int(marks[pair][1].styles[0, worst]))
         return Finding(
             "wrong_result",
-            f"{_describe(layout, int(picks[worst]))} is {float(c.values[worst]):.6g}, eager gives "
-            f"{float(e.values[worst]):.6g}; difference {float(gap[worst]):.3g}, allowed {float(allowed[worst]):.3g}; "
-            f"{int(wrong.sum())} of {len(gap)} elements looked at are beyond tolerance",
+            f"{place} is {float(c[pair, worst]):.6g}, eager gives {float(e[pair, worst]):.6g}; difference "
+            f"{float(gap[pair, worst]):.3g}, allowed {float(allowed[pair, worst]):.3g}; {int(wrong[pair].sum())} of "
+            f"{gap.shape[1]} elements looked at are beyond tolerance",
         )
 
-    def _compare_sums(self, c: Mark, e: Mark, layout: _Layout, question: Question, index: int) -> Finding | None:
+    def _compare_sums(
+        self, marks: Sequence[tuple[Mark, Mark]], questions: Sequence[Question], layout: _Layout, index: int
+    ) -> Finding | None:
         errors = self._errors[index]
-        tolerance = slack(_real_dtype(self._dtypes[index]), self._longest)
-        host = self._styles(layout, question.blocks).rows
-        sizes = torch.bincount(host, minlength=len(layout.names)) * layout.width
-        measured = ((c.sums - e.sums).pow(2).mean(1) / sizes.clamp(min=1)).sqrt()
-        for style, name in enumerate(layout.names):
-            known = errors[name]
-            limit = 1.5 * ((1 + multiple(int(sizes[style]))) * known.rmse + tolerance * known.rms)
-            if not float(measured[style]) <= limit:
-                return Finding(
-                    "wrong_result",
-                    f"rows of style `{name}` differ from eager's by {float(measured[style]):.3g} (root mean square, by "
-                    f"{PROJECTIONS} random projections), allowed {limit:.3g}",
-                )
+        for (c, e), question in zip(marks, questions, strict=True):
+            present = self._styles(layout, question.blocks).present
+            squares = (c.sums - e.sums).pow(2).mean(1).tolist()
+            for (style, size), square in zip(present, squares, strict=True):
+                known = errors[layout.names[style]]
+                measured = math.sqrt(square / size) if size else 0.0
+                limit = 1.5 * ((1 + multiple(size)) * known.rmse + self._tolerance[index] * known.rms)
+                if not measured <= limit:
+                    return Finding(
+                        "wrong_result",
+                        f"rows of style `{layout.names[style]}` differ from eager's by {measured:.3g} (root mean "
+                        f"square, by {PROJECTIONS} random projections), allowed {limit:.3g}",
+                    )
         return None
 
     def _styles(self, layout: _Layout, blocks: Blocks) -> _Styles:
         if blocks.order not in layout.styles:
             parts = blocks.parts(layout.shape)
             if parts[0][1] is None:
-                rows = torch.full((layout.rows,), layout.names.index(parts[0][0]))
-            else:
-                axis = blocks.where.axis
-                assert axis is not None
-                along = torch.empty(layout.shape[axis], dtype=torch.int64)
-                for name, part in parts:
-                    along[part] = layout.names.index(name)
-                view = [1] * (len(layout.shape) - 1)
-                view[axis] = -1
-                rows = along.view(view).expand(layout.shape[:-1]).reshape(-1)
-            present = torch.unique(rows).tolist()
-            members = None
-            if len(present) > 1:
-                members = (rows == torch.tensor(present)[:, None]).to(self._device, torch.float64)
+                style = layout.names.index(parts[0][0])
+                rows = torch.full((layout.rows,), style, device=self._device)
+                layout.styles[blocks.order] = _Styles(rows, [(style, layout.rows * layout.width)], None)
+                return layout.styles[blocks.order]
+            axis = blocks.where.axis
+            assert axis is not None
+            along = torch.empty(layout.shape[axis], dtype=torch.int64)
+            present: list[tuple[int, int]] = []
+            for name, part in parts:
+                along[part] = layout.names.index(name)
+                size = layout.rows * layout.width // layout.shape[axis] * len(part)
+                present.append((layout.names.index(name), size))
+            view = [1] * (len(layout.shape) - 1)
+            view[axis] = -1
+            rows = along.to(self._device).view(view).expand(layout.shape[:-1]).reshape(-1)
+            members = torch.stack([rows == style for style, _ in present]).double() if len(present) > 1 else None
             layout.styles[blocks.order] = _Styles(rows, present, members)
         return layout.styles[blocks.order]
 
     def _draw_signs(self, length: int) -> torch.Tensor:
-        bits = torch.randint(0, 2, (length, PROJECTIONS), dtype=torch.int8, generator=self._generator,
-                             device=self._device)  # fmt: skip
+        bits = torch.randint(
+            0, 2, (length, PROJECTIONS), dtype=torch.int8, generator=self._generator, device=self._device
+        )
         return bits * 2 - 1
 
-    def _as(self, signs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        key = (dtype, id(signs))
-        if key not in self._converted:
-            self._converted[key] = signs.to(dtype)
-        return self._converted[key]
+    def _draw_odd(self, length: int) -> torch.Tensor:
+        size = (2 * max(length, 1) + 64,)
+        return torch.randint(-(2**62), 2**62, size, generator=self._generator, device=self._device) * 2 + 1
+
+
+def _compare_exact(marks: Sequence[tuple[Mark, Mark]], layout: _Layout) -> Finding | None:
+    for c, e in marks:
+        wrong = torch.nonzero(c.values != e.values).flatten()
+        if len(wrong):
+            first = int(wrong[0])
+            place = _describe(layout, int(e.styles[0, first]))
+            return Finding(
+                "wrong_result",
+                f"{place} is {int(c.values[first])}, eager gives exactly {int(e.values[first])}; {len(wrong)} of "
+                f"{len(c.values)} elements looked at differ",
+            )
+        if c.hashed != e.hashed:
+            return Finding("wrong_result", "some elements differ from eager's")
+    return None
+
+
+def _compare_nonfinite(marks: Sequence[tuple[Mark, Mark]], layout: _Layout) -> Finding | None:
+    """NaN and infinities must stand where eager's stand; almost always there are none."""
+    for c, e in marks:
+        if not (c.hashed or e.hashed):
+            continue
+        got, want = c.values, e.values
+        differ = torch.isnan(got) != torch.isnan(want)
+        differ |= (torch.isinf(got) | torch.isinf(want)) & (got != want) & ~torch.isnan(want)
+        if bool(differ.any()) or c.hashed != e.hashed:
+            where = "somewhere"
+            if bool(differ.any()):
+                first = int(torch.nonzero(differ).flatten()[0])
+                place = _describe(layout, int(e.styles[0, first]))
+                where = f"{place} is {float(got[first]):.6g}, eager gives {float(want[first]):.6g}"
+            return Finding("nan_mismatch", f"{where}: NaN or infinities stand elsewhere than eager's")
+    return None
 
 
 def _product(part: torch.Tensor, signs: torch.Tensor, exactly: torch.dtype) -> torch.Tensor:
@@ -320,7 +345,8 @@ def _layout(tensor: torch.Tensor, names: list[str]) -> _Layout:
     exact = not (tensor.is_floating_point() or tensor.is_complex())
     width = tensor.shape[-1] if tensor.ndim else 1
     rows = tensor.numel() // width if width else 0
-    return _Layout(tuple(tensor.shape), exact, names, width * (2 if tensor.is_complex() else 1), rows)
+    parts = 2 if tensor.is_complex() else 1
+    return _Layout(tuple(tensor.shape), exact, names, width * parts, rows, parts)
 
 
 def _matrix(output: torch.Tensor, layout: _Layout) -> torch.Tensor:
@@ -329,13 +355,8 @@ def _matrix(output: torch.Tensor, layout: _Layout) -> torch.Tensor:
 
 
 def _describe(layout: _Layout, flat: int) -> str:
-    complex_parts = layout.width // max(layout.shape[-1] if layout.shape else 1, 1)
-    return describe_position(torch.empty(layout.shape, device="meta"), flat // max(complex_parts, 1))
+    return str(list(position(flat // layout.parts, layout.shape)))
 
 
 def _real_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype.is_complex else dtype
-
-
-def _most(outputs: Sequence[torch.Tensor]) -> int:
-    return max((tensor.numel() for tensor in outputs), default=1)

@@ -1,7 +1,7 @@
 """Timed pairs of one variant on the device: eager and candidate on the same fresh input, every output checked.
 
-The order within a pair is random. Where eager goes first its output is marked and overwritten before the candidate
-starts. Each candidate pair is followed by an A/A pair, in which eager stands in the candidate's place.
+With them, on the same input, goes eager in the candidate's place: eager and it are the A/A pair. The order of the
+three is random. An output of eager is marked and overwritten before anything else starts.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ _TRIES = 12
 """Of one timing whose start came before all was enqueued."""
 _MOST_DROPPED = 60
 _KEPT_BYTES = 1 << 30
+
+_COMPARED_AT_ONCE = 16
+_EAGER, _CANDIDATE, _STAND_IN = "eager", "candidate", "stand-in"
 
 Disturbed = Callable[[], str]
 
@@ -65,18 +68,19 @@ class DeviceTiming:
         """Samples of all pairs, or the first finding."""
         samples = Samples()
         for _ in range(schedule.warm_up):
-            for other in self._others(schedule):
-                outcome = self._pair(other)
-                if isinstance(outcome, Finding):
-                    return outcome
+            outcome = self._round(schedule)
+            if isinstance(outcome, Finding):
+                return outcome
+        finding = self._compared()
+        if finding:
+            return finding
         dropped = 0
         while len(samples.eager_s) < schedule.pairs:
             if len(samples.eager_s) == schedule.first_stage and plainly_slower(samples, schedule):
                 break
-            outcomes = [self._pair(other) for other in self._others(schedule)]
-            finding = next((outcome for outcome in outcomes if isinstance(outcome, Finding)), None)
-            if finding:
-                return finding
+            outcome = self._round(schedule)
+            if isinstance(outcome, Finding):
+                return outcome
             why = self._disturbed()
             if why:
                 dropped += 1
@@ -86,51 +90,58 @@ class DeviceTiming:
                 if dropped > _MOST_DROPPED:
                     return Finding("device_busy", f"{self._subject.label()}: the device is slowed down: {why}")
                 continue
-            self._add(samples, outcomes)
+            self._add(samples, outcome)
+            if len(samples.eager_s) % _COMPARED_AT_ONCE == 0:
+                finding = self._compared()
+                if finding:
+                    return finding
             progress(len(samples.eager_s))
-        return self._full_checks() or samples
+        if isinstance(self._candidate, CandidateSide):
+            samples.own_share = self._candidate.own_share(self._image)
+        return self._compared() or self._full_checks() or samples
 
-    def _add(self, samples: Samples, outcomes: list[tuple[float, float, bool] | Finding]) -> None:
-        for place, outcome in enumerate(outcomes):
-            assert not isinstance(outcome, Finding)
-            eager_s, other_s, eager_first = outcome
-            if place == 0:
-                samples.eager_s.append(eager_s)
-                samples.candidate_s.append(other_s)
-                samples.eager_first.append(eager_first)
-            else:
-                samples.null_eager_s.append(eager_s)
-                samples.null_candidate_s.append(other_s)
+    def _add(self, samples: Samples, seconds: dict[str, float]) -> None:
+        samples.eager_s.append(seconds[_EAGER])
+        samples.candidate_s.append(seconds[_CANDIDATE])
+        samples.eager_first.append(list(seconds).index(_EAGER) < list(seconds).index(_CANDIDATE))
+        if _STAND_IN in seconds:
+            samples.null_eager_s.append(seconds[_EAGER])
+            samples.null_candidate_s.append(seconds[_STAND_IN])
 
-    def _others(self, schedule: Schedule) -> list[CandidateSide | StandIn]:
-        return [self._candidate, self._stand_in] if schedule.null else [self._candidate]
+    def _compared(self) -> Finding | None:
+        """What is wrong with the timed outputs since the last look."""
+        finding = self._marker.compare()
+        return finding.during(f"{self._subject.label()}, timed call") if finding else None
 
-    def _pair(self, other: CandidateSide | StandIn) -> tuple[float, float, bool] | Finding:
-        """Device seconds of eager and of the other side, and whether eager went first."""
+    def _round(self, schedule: Schedule) -> dict[str, float] | Finding:
+        """Device seconds of all sides on one fresh input, in the random order in which they ran."""
         blocks = self._subject.fresh.compose(self._image)
         question = self._marker.ask(blocks)
-        eager_first = self._dice.random() < 0.5
-        seconds: dict[bool, float] = {}
-        marks: dict[bool, list[Mark]] = {}
-        for is_eager in (eager_first, not eager_first):
-            side: Side = self._eager if is_eager else other
+        sides: dict[str, Side] = {_EAGER: self._eager, _CANDIDATE: self._candidate}
+        if schedule.null:
+            sides[_STAND_IN] = self._stand_in
+        order = self._dice.sample(sorted(sides), len(sides))
+        seconds: dict[str, float] = {}
+        marks: dict[str, list[Mark]] = {}
+        for name in order:
+            side = sides[name]
             try:
-                seconds[is_eager], number = self._timed(side)
+                seconds[name], number = self._timed(side)
             except Failed as failure:
                 return failure.finding.during(f"{self._subject.label()}, timed call")
-            if not is_eager:
+            if side.is_candidate:
                 finding = side.trespass(number, self._image)
                 if finding:
                     return finding.during(f"{self._subject.label()}, timed call")
-                if side.is_candidate:
-                    self._keep(side.outputs(number), blocks)
-            marks[is_eager] = self._marker.take(side.outputs(number), question)
-            if is_eager:
-                self._eager.overwrite(number)
-        finding = self._marker.compare(marks[False], marks[True], question)
-        if finding:
-            return finding.during(f"{self._subject.label()}, timed call")
-        return seconds[True], seconds[False], eager_first
+                self._keep(side.outputs(number), blocks)
+            marks[name] = self._marker.take(side.outputs(number), question)
+            # Nobody finds eager's output after this; the candidate's own slot is written anew before its next call.
+            if isinstance(side, EagerSide):
+                side.overwrite(number)
+        for name in order:
+            if name != _EAGER:
+                self._marker.add(marks[name], marks[_EAGER], question)
+        return seconds
 
     def _timed(self, side: Side) -> tuple[float, int]:
         """Device seconds of one call, and the slot it ran on. Raises `Failed` for a candidate that fails."""

@@ -43,12 +43,17 @@ class Trespass:
         self._bound = Bound(0, slot, 0, (), in_place)
         self._slow = bool(in_place) or any(place.has_gaps for place in slot.outputs)
         guards = slot.guards()
-        self._spans = [(0, slot.input_bytes), *guards] if slot.input_bytes else guards
+        self._spans: list[tuple[int, int]] = []
+        for start, stop in [(0, slot.input_bytes), *guards]:
+            if self._spans and self._spans[-1][1] == start:
+                start = self._spans.pop()[0]
+            if stop > start:
+                self._spans.append((start, stop))
 
     def find(self, memory: torch.Tensor, image: torch.Tensor) -> Finding | None:
         """The first byte that differs from the image where it must not, told by the place it lies beside."""
         if not self._slow:
-            differs = [_differs(memory[start:stop], image[start:stop]) for start, stop in self._spans if stop > start]
+            differs = [_differs(memory[start:stop], image[start:stop]) for start, stop in self._spans]
             if not differs or not bool(torch.stack(differs).any()):
                 return None
         return trespass(self._bound, memory.cpu(), image.cpu())

@@ -33,7 +33,7 @@ from .trials import DeviceTrials
 from .watch import Deadline
 
 Progress = Callable[[str], None]
-_REHEARSED = Schedule(pairs=2, first_stage=2, warm_up=1, null=False)
+_REHEARSED = Schedule(pairs=2, first_stage=2, warm_up=0, null=False)
 _GRACE_S = 300.0
 
 
@@ -50,9 +50,7 @@ class Prepared:
 class CudaReferee:
     """One evaluation. `card` is the part of a request that all candidates of a card share."""
 
-    def __init__(
-        self, card: dict[str, Any], deadline: Deadline, make_gpu: Callable[[int], Gpu] | None = None
-    ) -> None:
+    def __init__(self, card: dict[str, Any], deadline: Deadline, make_gpu: Callable[[int], Gpu] | None = None) -> None:
         self._card = card
         self._deadline = deadline
         self._make_gpu = make_gpu or Gpu
@@ -78,6 +76,7 @@ class CudaReferee:
             self._prepared.append(prepared)
             yield
             yield from self._rehearse(prepared)
+        self._gpu.release()
         self._stages["prepare_s"] = time.monotonic() - begun
 
     def judge(self, request: dict[str, Any], time_alone: Callable[[], None], progress: Progress) -> dict[str, Any]:

@@ -7,6 +7,7 @@ it runs; every call goes to one of several slots, so no address is the same from
 from __future__ import annotations
 
 import random
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from .program import LaunchError, Program
 from .watch import Deadline
 
 _MOST_SLOTS = 3
+_SHARE_RUNS = 3
 _SLOT_SHARE = 24
 """All slots of one side of a variant take at most this part of the free memory, as long as there is one."""
 
@@ -238,6 +240,21 @@ class CandidateSide:
         if finding is None and self._scratch_trespass:
             finding = self._scratch_trespass.find(self._scratch, self._scratch_image)
         return finding
+
+    def own_share(self, image: torch.Tensor) -> float:
+        """Part of the device time in launches; the rest is in operators that the program calls between them."""
+        kinds = self._program.kinds
+        if "call" not in kinds or "launch" not in kinds:
+            return 0.0 if "call" in kinds else 1.0
+        shares: list[float] = []
+        for _ in range(_SHARE_RUNS):
+            tensors = self._tensors(self.place(image))
+            seconds = self._gpu.time_steps(
+                lambda after, tensors=tensors: self._program.run(*tensors, after_step=after), len(kinds)
+            )
+            own = sum(spent for kind, spent in zip(kinds, seconds, strict=True) if kind == "launch")
+            shares.append(own / max(sum(seconds), 1e-12))
+        return statistics.median(shares)
 
     def _run(self, number: int) -> None:
         self._program.run(*self._tensors(number))

@@ -21,6 +21,8 @@ class FakeProgram:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
+    kinds = ("launch",)
+
     def check(self) -> Finding | None:
         return None
 
@@ -62,6 +64,9 @@ class FakeGpu:
 
     def memory(self) -> tuple[int, int]:
         return 1 << 30, 1 << 30
+
+    def release(self) -> None:
+        pass
 
     def pool(self) -> None:
         return None
