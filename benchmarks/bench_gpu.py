@@ -3,7 +3,7 @@
     python benchmarks/bench_gpu.py PART [--count N] [--limit-s S] [--out FILE]
 
 PART: `softmax` and `group_norm` (distinct candidates from source to verdict, stage by stage), `usual` (three of the
-softmax candidates by load_inline, allclose and events), `null` (eager in the candidate's place over seven operators),
+softmax candidates by load_inline, allclose and events), `engine` (softmax candidates as jobs of an engine), `null` (eager in the candidate's place over seven operators),
 `faulty` (candidates in a row, one in ten of them faulty), `cheats` (the adversaries of tests/cheats). A part ends at
 its limit of seconds and says how far it came. Needs a GPU, and a model interpreter with CUDA (KFORGE_PYTHON).
 """
@@ -11,6 +11,7 @@ its limit of seconds and says how far it came. Needs a GPU, and a model interpre
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -33,11 +34,14 @@ from kforge_mcp.candidate.plan import configurations, parse_plan  # noqa: E402
 from kforge_mcp.candidate.rejection import Rejected  # noqa: E402
 from kforge_mcp.compile.compiler import compile_candidate  # noqa: E402
 from kforge_mcp.compile.outcome import Compiled  # noqa: E402
+from kforge_mcp.engine import jobs  # noqa: E402
 from kforge_mcp.engine.context import JobContext  # noqa: E402
 from kforge_mcp.judge.evaluate import Judgement, evaluate, null_judgement  # noqa: E402
 from kforge_mcp.judge.session import Evaluators  # noqa: E402
 from kforge_mcp.records.card import OperatorCard  # noqa: E402
 from kforge_mcp.records.project import Project  # noqa: E402
+from kforge_mcp.search.submission import create_candidate  # noqa: E402
+from kforge_mcp.store import cards, projects  # noqa: E402
 from kforge_mcp.store.workspace import Workspace  # noqa: E402
 from tests.cheats.cuda_table import CHEATS, HONEST  # noqa: E402
 from tests.judge import cards as made  # noqa: E402
@@ -54,6 +58,7 @@ class Bench:
         self.python = python
         self.until = time.monotonic() + limit_s
         self.answer: dict[str, Any] = {}
+        self.skip = 0
         original = Evaluators.evaluate
 
         def remember(evaluators: Evaluators, *args: Any, **options: Any) -> Any:
@@ -90,7 +95,8 @@ class Bench:
             "wait": inner.get("alone_s", 0.0),
             "time": inner.get("time_s", 0.0),
             "process": self.answer.get("evaluation_s", 0.0) - self.answer.get("device_s", 0.0),
-            "rest": end - built - self.answer.get("evaluation_s", 0.0),
+            "lock": self.answer.get("lock_s", 0.0),
+            "rest": end - built - self.answer.get("evaluation_s", 0.0) - self.answer.get("lock_s", 0.0),
             "total": end - start,
         }
         return stages, judgement
@@ -128,16 +134,52 @@ def verdicts(bench: Bench, card: OperatorCard, count: int) -> dict[str, Any]:
     return {"card": card.name, "rows": rows, "words": dict(words), "speedups": speedups}
 
 
+def engine(bench: Bench, count: int) -> dict[str, Any]:
+    """The same as jobs of an engine, as `submit_candidate` has them: dispatch, storing and waiting included."""
+    workspace = bench.ctx.workspace
+    card = gpu.softmax_card().model_copy(update={"project_id": bench.project.project_id})
+    with workspace.transaction() as session:
+        projects.save(session, bench.project)
+        cards.save(session, card)
+    seconds: list[float] = []
+    words: Counter[str] = Counter()
+    for source in itertools.islice(gpu.candidates(card), count + 1):
+        if bench.over():
+            break
+        start = time.perf_counter()
+        candidate = create_candidate(workspace, card_id=card.card_id, source=source, author="bench").candidate
+        job = jobs.submit(
+            workspace,
+            tool="submit_candidate",
+            function="kforge_mcp.search.submission:run_submission",
+            arguments={"candidate_id": candidate.candidate_id, "stages": ["compile", "validate", "benchmark"]},
+            cwd=str(bench.folder),
+        )
+        job = jobs.wait(workspace, job.job_id, 60.0)
+        seconds.append(time.perf_counter() - start)
+        result = job.result or {}
+        words[str(result.get("verdict") or result.get("message") or job.error)[:200]] += 1
+    rest = sorted(seconds[1:])
+    if rest:
+        print(
+            f"\nas jobs of an engine: {len(rest)} verdicts, median {statistics.median(rest):.2f} s, 95th percentile "
+            f"{_percentile(rest, 0.95):.2f} s, the first with the engine's start {seconds[0]:.1f} s; {dict(words)}"
+        )
+    else:
+        print(f"\nas jobs of an engine: {seconds}, {dict(words)}")
+    return {"seconds": seconds, "words": dict(words)}
+
+
 def null(bench: Bench, count: int) -> dict[str, Any]:
     """Eager in the candidate's place."""
-    cards = gpu.null_cards()
+    operators = gpu.null_cards()
     words: Counter[str] = Counter()
     table: dict[str, list[Any]] = {}
     done = 0
     while done < count and not bench.over():
-        for card in cards:
+        for card in operators:
             # Some in a row of one card: a process is ready for the card that was judged last.
-            for _ in range(min(10, -(-count // len(cards)))):
+            for _ in range(min(10, -(-count // len(operators)))):
                 if bench.over():
                     break
                 start = time.perf_counter()
@@ -210,7 +252,7 @@ def cheats(bench: Bench, count: int) -> dict[str, Any]:
         [(one, True) for one in CHEATS] + [(one, False) for one in HONEST],
         key=lambda entry: (str(entry[0].make), entry[1]),
     )
-    for one, is_cheat in ordered[:count]:
+    for one, is_cheat in ordered[bench.skip :][:count]:
         if bench.over():
             break
         card = made.card(bench.folder, [one.make, *one.also])
@@ -277,6 +319,7 @@ PARTS: dict[str, tuple[Callable[[Bench, int], dict[str, Any]], int]] = {
     "softmax": (lambda bench, count: verdicts(bench, gpu.softmax_card(), count), 100),
     "group_norm": (lambda bench, count: verdicts(bench, gpu.group_norm_card(), count), 100),
     "usual": (lambda bench, count: usual(bench.ctx, bench.python, bench.folder, gpu.softmax_card(), count), 3),
+    "engine": (engine, 20),
     "null": (null, 630),
     "faulty": (faulty, 500),
     "cheats": (cheats, 1000),
@@ -287,6 +330,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*PARTS, "all"], nargs="?", default="all")
     parser.add_argument("--count", type=int, default=0, help="how many; 0: as many as the target asks for")
+    parser.add_argument("--skip", type=int, default=0, help="how many adversaries to leave out, of the first")
     parser.add_argument("--limit-s", type=float, default=1200.0, help="of each part")
     parser.add_argument("--out", default="", help="a file for the raw figures")
     options = parser.parse_args()
@@ -297,6 +341,7 @@ def main() -> int:
         with JobContext.standalone(workspace) as ctx:
             for part in PARTS if options.part == "all" else [options.part]:
                 bench = Bench(ctx, python, Path(name), options.limit_s)
+                bench.skip = options.skip
                 run, usually = PARTS[part]
                 found[part] = run(bench, options.count or usually)
                 found["device"] = bench.facts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,9 +114,15 @@ def device_facts(ctx: JobContext, python: str, folder: Path) -> dict[str, Any]:
 def project(python: str, folder: Path, facts: dict[str, Any]) -> Project:
     """A project on the device."""
     interpreter = Interpreter(executable=python, found_by="bench", python_version="", torch_version="")
-    known = set(DeviceInfo.model_fields)
-    device = {"target": "cuda", "name": facts["name"], "uuid": facts["uuid"], "memory_bytes": facts["memory_bytes"]}
-    device |= {name: facts[name] for name in ("sm_count", "l2_bytes", "architecture") if name in known}
+    device = DeviceInfo(
+        target="cuda",
+        name=facts["name"],
+        uuid=facts["uuid"],
+        memory_bytes=facts["memory_bytes"],
+        arch=facts["architecture"],
+        sm_count=facts["sm_count"],
+        l2_bytes=facts["l2_bytes"],
+    )
     return Project(
         project_id="proj_bench",
         name="bench",
@@ -126,7 +131,7 @@ def project(python: str, folder: Path, facts: dict[str, Any]) -> Project:
         project_dir=str(folder),
         target="cuda",
         interpreter=interpreter,
-        device=DeviceInfo.model_validate(json.loads(json.dumps(device))),
+        device=device,
         workload_us=1000.0,
         created_at=now(),
     )

@@ -24,7 +24,7 @@ from kforge_mcp.records.project import Interpreter
 from kforge_mcp.store.workspace import Workspace
 
 PROGRESS_INTERVAL_S = 0.5
-_LOCK_TICK_S = 0.01
+_LOCK_TICK_S = 0.1
 
 Report = Callable[[str, float], None]
 

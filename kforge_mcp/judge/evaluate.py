@@ -13,7 +13,7 @@ from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.errors import NotFoundError
 from kforge_mcp.judge.holdout import Claim, HoldoutResult, holdout
-from kforge_mcp.judge.request import CALL_TIMEOUT_S, Config, Subject, device_key, eager_itself, subjects
+from kforge_mcp.judge.request import CALL_TIMEOUT_S, Config, Subject, eager_itself, subjects
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.judge.sweep import sweep
 from kforge_mcp.judge.triage import triage
@@ -75,7 +75,7 @@ def evaluate(
     if project.target == "cuda" and len(every) > 1:
         worth = triage(every, project.device)
         every, notes = worth.kept, worth.notes()
-    with ctx.device_lock(device_key(project)), Evaluators(ctx, project, call_timeout_s=call_timeout_s) as evaluators:
+    with Evaluators(ctx, project, call_timeout_s=call_timeout_s) as evaluators:
         ranking = every
         if len(every) > 1:
             swept = sweep(evaluators, every, lambda text, part: ctx.progress(text, 0.2 + 0.3 * part))
@@ -97,7 +97,7 @@ def evaluate(
 
 def null_judgement(ctx: JobContext, project: Project, card: OperatorCard, *, pairs: int = PAIRS) -> Judgement:
     """Judge eager in the candidate's place: the same processes, messages, checks and timing, and no difference."""
-    with ctx.device_lock(device_key(project)), Evaluators(ctx, project) as evaluators:
+    with Evaluators(ctx, project) as evaluators:
         schedule = {"pairs": pairs, "first_stage": min(FIRST_STAGE, pairs), "null": True}
         answer = evaluators.evaluate(eager_itself(card), mode="null", schedule=schedule)
         assert not isinstance(answer, Rejected)

@@ -16,7 +16,7 @@ from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
-from kforge_mcp.judge.request import Config, device_key, subjects
+from kforge_mcp.judge.request import Config, subjects
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.judge.statistics import Interval, holm, mean_interval, p_value_above, threshold
 from kforge_mcp.judge.verdicts import JOINT, log_ratios, speed_of_light
@@ -88,7 +88,7 @@ def holdout(
     hypotheses: list[_Hypothesis] = []
     failures: dict[int, str] = {}
     for number, claim in enumerate(claims):
-        with ctx.device_lock(device_key(project)), Evaluators(ctx, project) as evaluators:
+        with Evaluators(ctx, project) as evaluators:
             measured = _measure(ctx, evaluators, claim, processes, pairs, (number, len(claims)))
         if isinstance(measured, str):
             failures[number] = measured

@@ -13,7 +13,7 @@ from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.candidate.step_binding import bind_steps
 from kforge_mcp.compile.outcome import Binary, Compiled
-from kforge_mcp.engine.devices import lock_path
+from kforge_mcp.engine.devices import made_lock
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
 from kforge_mcp.records.variant import Variant
@@ -140,7 +140,6 @@ def cuda_request(
         "blob_root": str(blob_root),
         "backend_flags": project.backend_flags,
         "ordinal": 0,
-        "lock": str(lock_path(device_key(project))),
     }
     asked = {
         "mode": mode,
@@ -148,7 +147,8 @@ def cuda_request(
         "schedule": dict(schedule) if schedule is not None else None,
         **policy(subject, call_timeout_s),
     }
-    return {"card": card, "request": asked, "spares": spares(project, subject)}
+    lock = str(made_lock(device_key(project)))
+    return {"card": card, "request": asked, "spares": spares(project, subject), "lock": lock}
 
 
 def spares(project: Project, subject: Subject) -> int:
@@ -168,11 +168,13 @@ def device_key(project: Project) -> str:
 def _program(
     project: Project, subject: Subject, plan: Plan, config: Config, variant: Variant
 ) -> dict[str, Any] | Rejected:
-    sm_count = getattr(project.device, "sm_count", 0) or NOMINAL_SM_COUNT
-    bound = bind_steps(plan, variant, config, sm_count=sm_count)
+    bound = bind_steps(plan, variant, config, sm_count=project.device.sm_count or NOMINAL_SM_COUNT)
     if isinstance(bound, Rejected):
         return bound
-    binary = next(binary for binary in subject.libraries if variant.variant_id in binary.variants)
+    binaries = [binary for binary in subject.libraries if variant.variant_id in binary.variants]
+    # Built for other devices too: PTX will do where there is none for this one.
+    binaries.sort(key=lambda binary: (binary.arch != project.device.arch, not binary.arch.startswith("compute_")))
+    binary = binaries[0]
     kernels = {kernel.kernel: kernel.symbol for kernel in binary.kernels}
     return {"cubin": binary.path, "kernels": kernels, "bound": bound.as_json()}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,13 +21,15 @@ _EVALUATION_TIMEOUT_S = 900.0
 
 
 class Evaluators:
-    """Opens the process at the first evaluation; use as a context manager."""
+    """Opens the process at the first evaluation; use as a context manager, which holds the CPU for a CPU project."""
 
     def __init__(self, ctx: JobContext, project: Project, *, call_timeout_s: float = CALL_TIMEOUT_S) -> None:
         self._ctx = ctx
         self._project = project
         self._call_timeout_s = call_timeout_s
         self._process: RuntimeProcess | None = None
+        self._held = ExitStack()
+        """The CPU's lock: from entering to leaving."""
         self._lent: Lent | None = None
         self._log_start = 0
         self._import_in_children = False
@@ -34,12 +37,15 @@ class Evaluators:
         self.device_s = 0.0
 
     def __enter__(self) -> Self:
+        if self._project.target == "cpu":
+            self._held.enter_context(self._ctx.device_lock("cpu"))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close()
+        self._held.close()
 
     def evaluate(
         self,
@@ -64,6 +70,7 @@ class Evaluators:
         if isinstance(asked, Rejected):
             return asked
         if self._project.target == "cuda":
+            # That process takes the device's lock itself, together with the spares that it keeps.
             result = self._call_lasting(asked, on_progress)
         else:
             result = self._call(asked, on_progress)

@@ -123,6 +123,9 @@ def _part(tensor: torch.Tensor, blocks: Blocks, part: torch.Tensor | None) -> to
     if part is None:
         return tensor
     assert blocks.where.axis is not None
+    first, last = int(part[0]), int(part[-1])
+    if last - first + 1 == len(part):
+        return tensor.narrow(blocks.where.axis, first, len(part))
     return tensor.index_select(blocks.where.axis, part.to(tensor.device))
 
 

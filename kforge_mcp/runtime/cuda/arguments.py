@@ -1,9 +1,9 @@
-"""The parameters of one launch as the driver wants them: an array of addresses of their values."""
+"""The parameters of launches as the driver wants them: arrays of addresses of their values."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .tensor_maps import TensorMaps
@@ -15,37 +15,51 @@ SCALARS = {
     "double": ctypes.c_double,
     "bool": ctypes.c_bool,
 }
-Addresses = Mapping[str, Sequence[int]]
-"""Addresses of `tensor`, `output`, `workspace` and `intermediate` by index."""
+
+
+class Pointers:
+    """Where a program's tensors lie in the current call: one value each, which all launches share."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, dict[int, Any]] = {}
+
+    def place(self, kind: str, index: int) -> Any:
+        """The value that holds the address of a `tensor`, `output`, `workspace` or `intermediate`."""
+        return self._kinds.setdefault(kind, {}).setdefault(index, ctypes.c_uint64(0))
+
+    def point(self, kind: str, tensors: Sequence[Any]) -> None:
+        """Take the addresses of the tensors of a kind that launches use; those of None are null."""
+        for index, value in self._kinds.get(kind, {}).items():
+            tensor = tensors[index]
+            value.value = 0 if tensor is None else tensor.data_ptr()
 
 
 class Parameters:
-    """Values of one launch's arguments; those that are pointers are filled in for each call."""
+    """Values of one launch's arguments; pointers are shared, and filled in for each call."""
 
-    def __init__(self, arguments: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, arguments: Sequence[dict[str, Any]], pointers: Pointers, maps: TensorMaps) -> None:
+        self._maps: list[tuple[int, int, Any]] = []
         self._values: list[Any] = []
-        self._pointers: list[tuple[Any, str, int]] = []
-        self._maps: list[tuple[int, int]] = []
-        self.array = (ctypes.c_void_p * max(len(arguments), 1))()
+        self._encoder = maps
+        self._array = (ctypes.c_void_p * max(len(arguments), 1))()
         for position, argument in enumerate(arguments):
             kind = argument["kind"]
             if kind == "tensor_map":
-                self._maps.append((position, argument["index"]))
+                behind = pointers.place(*maps.memory(argument["index"]))
+                self._maps.append((position, argument["index"], behind))
                 continue
-            value = scalar(argument) if kind == "scalar" else ctypes.c_uint64(0)
-            if kind not in ("scalar", "null"):
-                self._pointers.append((value, kind, argument["index"]))
+            if kind == "scalar":
+                value = scalar(argument)
+            else:
+                value = ctypes.c_uint64(0) if kind == "null" else pointers.place(kind, argument["index"])
             self._values.append(value)
-            self.array[position] = ctypes.addressof(value)
+            self._array[position] = ctypes.addressof(value)
 
-    def fill(self, addresses: Addresses, maps: TensorMaps) -> Any:
-        """The array for a call whose memory lies at `addresses`. Raises Misaligned, DriverError."""
-        for value, kind, index in self._pointers:
-            value.value = addresses[kind][index]
-        for position, index in self._maps:
-            kind, place = maps.memory(index)
-            self.array[position] = maps.encoded(index, addresses[kind][place]).address
-        return self.array
+    def array(self) -> Any:
+        """The array for the current call. Raises Misaligned, DriverError where a tensor cannot be mapped."""
+        for position, index, behind in self._maps:
+            self._array[position] = self._encoder.encoded(index, behind.value).address
+        return self._array
 
 
 def scalar(argument: dict[str, Any]) -> Any:

@@ -67,13 +67,13 @@ class Child:
 class Parent:
     """Keeps the children of this process."""
 
-    def __init__(self) -> None:
-        self._stage = Stage()
+    def __init__(self, lock_path: str) -> None:
+        self._stage = Stage(lock_path)
         self.children: list[Child] = []
         """Ready, or getting ready, for a candidate."""
 
     def evaluate(self, payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
-        """Evaluate one candidate; the caller holds the device's lock.
+        """Evaluate one candidate, with the device's lock held.
 
         Answers with the referee's result, or `{"import_in_children": true}` as `runtime/evaluator.py` does.
         """
@@ -83,8 +83,9 @@ class Parent:
             if len(os.listdir("/proc/self/task")) > 1:
                 return {"import_in_children": True}
         key = hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
-        self._stage.begin()
         begun = time.monotonic()
+        self._stage.begin(lambda: _tell_waiting(emit))
+        alone = time.monotonic()
         child = self._take(key) or self._fork(key, card)
         try:
             framing.send_frame(child.channel, payload["request"])
@@ -95,7 +96,7 @@ class Parent:
         finally:
             child.end()
             self._stage.end()
-        return {**result, "evaluation_s": time.monotonic() - begun}
+        return {**result, "evaluation_s": time.monotonic() - alone, "lock_s": alone - begun}
 
     def _take(self, key: str) -> Child | None:
         """The oldest living child for a card."""
@@ -113,6 +114,7 @@ class Parent:
         for child in others[: max(0, len(self.children) + missing - MOST_CHILDREN)]:
             self.children.remove(child)
             child.end()
+        self._stage.settle()
         for _ in range(missing):
             self.children.append(self._fork(key, card))
 
@@ -158,12 +160,13 @@ class Parent:
 
 
 _parents: list[Parent] = []
+_told = [0.0]
 
 
 def serve(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     """Evaluate one candidate, or eager in a candidate's place, in a child that was forked ahead of need."""
     if not _parents:
-        _parents.append(Parent())
+        _parents.append(Parent(payload["lock"]))
     return _parents[0].evaluate(payload, emit)
 
 
@@ -184,7 +187,7 @@ def _live(card: dict[str, Any], channel: socket.socket, stage: Stage, deadline: 
         more = True
         while more:
             assigned = bool(select.select([channel], [], [], 0)[0])
-            with stage.step(card["lock"], assigned) as may:
+            with stage.step(assigned) as may:
                 if may:
                     more = next(steps, steps) is not steps
         request = framing.receive_frame(channel)
@@ -200,6 +203,13 @@ def _live(card: dict[str, Any], channel: socket.socket, stage: Stage, deadline: 
             framing.send_frame(channel, body)
     finally:
         os._exit(0)
+
+
+def _tell_waiting(emit: Emit) -> None:
+    now = time.monotonic()
+    if now - _told[0] > 1.0:
+        _told[0] = now
+        emit({"message": "waiting for the device, which another kforge job is timing on"})
 
 
 def _found(reason: str, message: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..checks import Finding
-from .arguments import Parameters
+from .arguments import Parameters, Pointers
 from .calls import OperatorCall
 from .driver import Driver, DriverError, Function
 from .library import CAUSES, LAUNCH_TIMEOUT, NO_BINARY_FOR_GPU, OUT_OF_MEMORY, STICKY
@@ -52,8 +52,9 @@ class Program:
                 )
         except DriverError as error:
             raise LaunchError(_unloadable(driver, error)) from error
+        self._pointers = Pointers()
         self._steps: list[_Launch | _Call] = [
-            _Launch(step, self._functions[step["kernel_name_expression"]])
+            _Launch(step, self._functions[step["kernel_name_expression"]], self._pointers, self._maps)
             if "kernel_name_expression" in step
             else _Call(step, bound["intermediates"])
             for step in bound["steps"]
@@ -147,22 +148,19 @@ class Program:
         after_step: AfterStep | None,
     ) -> None:
         intermediates: list[Any] = [None] * len(self._bound["intermediates"])
-        tensors = {"tensor": inputs, "output": outputs, "workspace": workspaces, "intermediate": intermediates}
-        addresses = {kind: [_address(one) for one in some] for kind, some in tensors.items()}
-        try:
-            for zeroed, space in zip(self._workspaces, workspaces, strict=True):
-                if zeroed and space.numel():
-                    self._driver.zero(space.data_ptr(), space.numel() * space.element_size(), stream)
-        except DriverError as error:
-            raise LaunchError(failure(error, "zeroing the workspaces")) from error
+        pointers = self._pointers
+        pointers.point("tensor", inputs)
+        pointers.point("output", outputs)
+        pointers.point("workspace", workspaces)
+        self._zero(workspaces, stream)
         for position, step in enumerate(self._steps):
             try:
                 if isinstance(step, _Launch):
-                    array = step.parameters.fill(addresses, self._maps)
-                    self._driver.launch(step.config, step.function, array, stream)
+                    self._driver.launch(step.config, step.function, step.parameters.array(), stream)
                 else:
-                    step.run(tensors, intermediates)
-                    addresses["intermediate"] = [_address(one) for one in intermediates]
+                    tensors = {"tensor": inputs, "output": outputs, "workspace": workspaces}
+                    step.run({**tensors, "intermediate": intermediates}, intermediates)
+                    pointers.point("intermediate", intermediates)
             except DriverError as error:
                 raise LaunchError(failure(error, step.label)) from error
             except Misaligned as error:
@@ -170,15 +168,23 @@ class Program:
             if after_step:
                 after_step(position)
 
+    def _zero(self, workspaces: Sequence[torch.Tensor], stream: int) -> None:
+        try:
+            for zeroed, space in zip(self._workspaces, workspaces, strict=True):
+                if zeroed and space.numel():
+                    self._driver.zero(space.data_ptr(), space.numel() * space.element_size(), stream)
+        except DriverError as error:
+            raise LaunchError(failure(error, "zeroing the workspaces")) from error
+
 
 class _Launch:
     kind = "launch"
 
-    def __init__(self, step: dict[str, Any], function: Function) -> None:
+    def __init__(self, step: dict[str, Any], function: Function, pointers: Pointers, maps: TensorMaps) -> None:
         self.step = step
         self.function = function
         self.config = configured(step)
-        self.parameters = Parameters(step["arguments"])
+        self.parameters = Parameters(step["arguments"], pointers, maps)
         sizes = [f"grid {_sizes(step['grid'])}", f"block {_sizes(step['block'])}"]
         if step["shared_bytes"]:
             sizes.append(f"{step['shared_bytes']} bytes of dynamic shared memory")
@@ -233,10 +239,6 @@ def _unloadable(driver: Driver, error: DriverError) -> Finding:
     if error.code == OUT_OF_MEMORY:
         return Finding("out_of_memory", f"the cubin could not be loaded: {error.name}: {error.text}")
     return Finding("launch_failed", f"the cubin could not be loaded: {error}")
-
-
-def _address(tensor: torch.Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
 
 
 def _sizes(sizes: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -33,7 +33,7 @@ from .trials import DeviceTrials
 from .watch import Deadline
 
 Progress = Callable[[str], None]
-_REHEARSED = Schedule(pairs=2, first_stage=2, warm_up=0, null=False)
+_REHEARSED = Schedule(pairs=1, first_stage=1, warm_up=0, null=False)
 _GRACE_S = 300.0
 
 
@@ -72,10 +72,12 @@ class CudaReferee:
         reference = load_reference(self._card["reference"], self._card["blob_root"])
         yield
         for index, variant in enumerate(self._card["variants"]):
-            prepared = self._variant(index, variant, reference)
-            self._prepared.append(prepared)
+            self._prepared.append(self._variant(index, variant, reference))
             yield
-            yield from self._rehearse(prepared)
+        by_size = sorted(self._prepared, key=lambda one: one.subject.slot.size)
+        for place, prepared in enumerate(by_size):
+            # All kinds of trials on the smallest variant: the others need the same kernels.
+            yield from self._rehearse(prepared, TRIALS[1:] if place == 0 else ())
         self._gpu.release()
         self._stages["prepare_s"] = time.monotonic() - begun
 
@@ -153,10 +155,10 @@ class CudaReferee:
             subject.notes.append("eager cannot be captured as a CUDA graph: both sides are launched step by step")
         return Prepared(subject, eager, stand_in, memories)
 
-    def _rehearse(self, prepared: Prepared) -> Iterator[None]:
+    def _rehearse(self, prepared: Prepared, trials: Sequence[str]) -> Iterator[None]:
         """Run everything once with eager in the candidate's place; learns eager's errors on the way."""
         policy = Policy(1, _GRACE_S, True)
-        for name in TRIALS[1:]:
+        for name in trials:
             DeviceTrials(prepared.subject, prepared.stand_in, policy).run((name,))
             yield
         prepared.subject.learn_timed_draws()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -25,6 +26,15 @@ def _serve(folder: Path, kernels: str) -> tuple[list[dict[str, Any]], subprocess
     return lines, process
 
 
+def _is_free(lock: Path) -> bool:
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
+
+
 def test_candidates_of_every_kind_leave_the_next_one_alone(tmp_path: Path) -> None:
     lines, process = _serve(tmp_path, "honest,die,hang,leave,honest")
     first, died, hung, left, last, pids = lines
@@ -34,9 +44,12 @@ def test_candidates_of_every_kind_leave_the_next_one_alone(tmp_path: Path) -> No
     assert hung["finding"] == "timed_out"
     assert left["refused"] == "internal"
     assert last == first
+    deadline = time.monotonic() + 30
+    while not _is_free(tmp_path / "lock") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _is_free(tmp_path / "lock"), "the spares hold the device though they are ready"
     process.kill()
     process.wait(30)
-    deadline = time.monotonic() + 30
     while any(Path(f"/proc/{pid}").exists() for pid in pids["pids"]) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids["pids"])

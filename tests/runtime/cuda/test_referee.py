@@ -69,7 +69,7 @@ def judged(
     }  # fmt: skip
     card = {
         "reference": reference, "variants": [described], "in_place": in_place, "blob_root": "", "backend_flags": {},
-        "ordinal": 0, "lock": "",
+        "ordinal": 0,
     }  # fmt: skip
     bound = {"workspaces": list(workspaces), "intermediates": [], "tensor_maps": [], "steps": []}
     request = {
