@@ -18,7 +18,7 @@ from .library import (
     NoDriver,
 )
 
-__all__ = ["DEVICE_ATTRIBUTES", "FUNCTION_ATTRIBUTES", "LIMITS", "Driver", "DriverError", "Function", "NoDriver"]
+__all__ = ["DEVICE_ATTRIBUTES", "FUNCTION_ATTRIBUTES", "Driver", "DriverError", "Function", "NoDriver"]
 
 DEVICE_ATTRIBUTES = {
     "max_threads_per_block": 1, "max_block_x": 2, "max_block_y": 3, "max_block_z": 4,
@@ -33,14 +33,11 @@ DEVICE_ATTRIBUTES = {
 """`CU_DEVICE_ATTRIBUTE_*` by the names used here. Clocks in kHz, sizes in bytes."""
 
 FUNCTION_ATTRIBUTES = {
-    "max_threads": 0, "static_shared_bytes": 1, "constant_bytes": 2, "local_bytes": 3, "registers": 4,
-    "max_dynamic_shared_bytes": 8, "cluster_size_must_be_set": 10, "cluster_x": 11, "cluster_y": 12, "cluster_z": 13,
+    "max_threads": 0, "static_shared_bytes": 1, "local_bytes": 3, "registers": 4,
+    "max_dynamic_shared_bytes": 8, "cluster_x": 11, "cluster_y": 12, "cluster_z": 13,
     "non_portable_cluster_size": 14,
 }  # fmt: skip
 """`CU_FUNC_ATTRIBUTE_*` by the names used here."""
-
-LIMITS = {"stack_bytes": 0, "printf_bytes": 1, "heap_bytes": 2, "persisting_l2_bytes": 6}
-"""`CU_LIMIT_*` by the names used here."""
 
 
 @dataclass(frozen=True)
@@ -133,10 +130,6 @@ class Driver:
         assert module.value is not None
         return module.value
 
-    def unload(self, module: int) -> None:
-        """Unload a module."""
-        self.library.call("cuModuleUnload", module)
-
     def function(self, module: int, symbol: str) -> Function:
         """A kernel by its name in the module, loaded onto the device. Raises DriverError."""
         handle = c_void_p()
@@ -205,16 +198,6 @@ class Driver:
             self.library.call("cuCtxSynchronize")
         else:
             self.library.call("cuStreamSynchronize", stream)
-
-    def limit(self, name: str) -> int:
-        """A limit of the context, by its name in `LIMITS`."""
-        value = c_size_t()
-        self.library.call("cuCtxGetLimit", byref(value), LIMITS[name])
-        return value.value
-
-    def set_limit(self, name: str, value: int) -> None:
-        """Change a limit of the context. Raises DriverError."""
-        self.library.call("cuCtxSetLimit", LIMITS[name], value)
 
     def reset_persisting_l2(self) -> None:
         """Make all lines that were kept in the L2 cache ordinary again."""

@@ -13,7 +13,6 @@ OUT_OF_MEMORY = 2
 NO_BINARY_FOR_GPU = 209
 NOT_FOUND = 500
 LAUNCH_TIMEOUT = 702
-CONTEXT_IS_DESTROYED = 709
 
 STICKY = frozenset({700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 """Errors after which the context is lost: the next call of any function reports them again."""
@@ -75,20 +74,15 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuDeviceGet": (POINTER(c_int), c_int),
     "cuDeviceGetName": (c_char_p, c_int, c_int),
     "cuDeviceGetUuid_v2": (c_ubyte * 16, c_int),
-    "cuDeviceGetPCIBusId": (c_char_p, c_int, c_int),
-    "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int),
     "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
     "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
     "cuCtxSetCurrent": (c_void_p,),
     "cuCtxSynchronize": (),
-    "cuCtxSetLimit": (c_int, c_size_t),
-    "cuCtxGetLimit": (POINTER(c_size_t), c_int),
     "cuCtxResetPersistingL2Cache": (),
     "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
     "cuMemsetD8Async": (c_uint64, c_ubyte, c_size_t, c_void_p),
     "cuStreamSynchronize": (c_void_p,),
     "cuModuleLoadData": (POINTER(c_void_p), c_char_p),
-    "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
     "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),

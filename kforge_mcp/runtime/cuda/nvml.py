@@ -36,7 +36,6 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "nvmlDeviceGetHandleByUUID": (c_char_p, POINTER(c_void_p)),
     "nvmlDeviceGetClockInfo": (c_void_p, c_int, POINTER(c_uint)),
     "nvmlDeviceGetCurrentClocksThrottleReasons": (c_void_p, POINTER(c_ulonglong)),
-    "nvmlDeviceGetTemperature": (c_void_p, c_int, POINTER(c_uint)),
     "nvmlDeviceGetComputeRunningProcesses_v3": (c_void_p, POINTER(c_uint), POINTER(_Process)),
 }
 
@@ -88,12 +87,6 @@ class Nvml:
         self._call("nvmlDeviceGetCurrentClocksThrottleReasons", self._handle, byref(reasons))
         slowed = tuple(name for bit, name in SLOWED.items() if reasons.value & bit)
         return Clocks(self._clock(_SM_CLOCK), self._clock(_MEMORY_CLOCK), slowed)
-
-    def temperature_c(self) -> int:
-        """Degrees Celsius."""
-        value = c_uint()
-        self._call("nvmlDeviceGetTemperature", self._handle, 0, byref(value))
-        return value.value
 
     def processes(self) -> list[DeviceProcess]:
         """Processes with a context on the device, this one included. Raises NvmlError where it cannot be told."""

@@ -44,9 +44,9 @@ class Program:
         self._functions: dict[str, Function] = {}
         launches = [step for step in bound["steps"] if "kernel_name_expression" in step]
         try:
-            self._module = driver.load(cubin)
+            module = driver.load(cubin)
             for name in dict.fromkeys(one["kernel_name_expression"] for one in launches):
-                self._functions[name] = driver.function(self._module, kernels[name])
+                self._functions[name] = driver.function(module, kernels[name])
                 opt_in(
                     driver, [one for one in launches if one["kernel_name_expression"] == name], self._functions[name]
                 )
@@ -134,10 +134,6 @@ class Program:
             labels = list(dict.fromkeys(step.label for step in self._steps if isinstance(step, _Launch)))
             where = labels[0] if len(labels) == 1 else f"one of {len(labels)} kernels"
             raise LaunchError(failure(error, where)) from error
-
-    def close(self) -> None:
-        """Unload the cubin."""
-        self._driver.unload(self._module)
 
     def _run(
         self,

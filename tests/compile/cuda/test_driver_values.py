@@ -26,14 +26,10 @@ _DEVICE = {
 }  # fmt: skip
 _FUNCTION = {
     "max_threads": "MAX_THREADS_PER_BLOCK", "static_shared_bytes": "SHARED_SIZE_BYTES",
-    "constant_bytes": "CONST_SIZE_BYTES", "local_bytes": "LOCAL_SIZE_BYTES", "registers": "NUM_REGS",
+    "local_bytes": "LOCAL_SIZE_BYTES", "registers": "NUM_REGS",
     "max_dynamic_shared_bytes": "MAX_DYNAMIC_SHARED_SIZE_BYTES", "cluster_x": "REQUIRED_CLUSTER_WIDTH",
     "cluster_y": "REQUIRED_CLUSTER_HEIGHT", "cluster_z": "REQUIRED_CLUSTER_DEPTH",
     "non_portable_cluster_size": "NON_PORTABLE_CLUSTER_SIZE_ALLOWED",
-}  # fmt: skip
-_LIMITS = {
-    "stack_bytes": "STACK_SIZE", "printf_bytes": "PRINTF_FIFO_SIZE", "heap_bytes": "MALLOC_HEAP_SIZE",
-    "persisting_l2_bytes": "PERSISTING_L2_CACHE_SIZE",
 }  # fmt: skip
 
 
@@ -46,7 +42,6 @@ def official(enumeration: type[IntEnum], prefix: str, word: str) -> int:
     [
         (driver.DEVICE_ATTRIBUTES, _DEVICE, bindings.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE"),
         (driver.FUNCTION_ATTRIBUTES, _FUNCTION, bindings.CUfunction_attribute, "CU_FUNC_ATTRIBUTE"),
-        (driver.LIMITS, _LIMITS, bindings.CUlimit, "CU_LIMIT"),
         (tensor_maps.DATA_TYPES, {}, bindings.CUtensorMapDataType, "CU_TENSOR_MAP_DATA_TYPE"),
         (tensor_maps.INTERLEAVES, {}, bindings.CUtensorMapInterleave, "CU_TENSOR_MAP_INTERLEAVE"),
         (tensor_maps.SWIZZLES, {}, bindings.CUtensorMapSwizzle, "CU_TENSOR_MAP_SWIZZLE"),
