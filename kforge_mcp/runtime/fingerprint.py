@@ -93,7 +93,7 @@ class Fingerprints:
     ) -> Finding | None:
         width = c.shape[-1] if c.ndim > 1 else 1
         largest = torch.tensor([5 * errors[name].largest for name in rows.names], dtype=c.dtype)[rows.styles]
-        rms = row_rms(e).reshape(-1) if c.ndim > 1 else e.abs()
+        rms = row_rms(e, 1).expand(*e.shape[:-1], 1).reshape(-1) if c.ndim > 1 else e.abs()
         size = c.numel() // rows.calls
         if size <= POSITIONS:
             magnitude = torch.maximum(e.reshape(-1, width).abs(), rms[:, None])
@@ -181,6 +181,7 @@ def _position(batch: torch.Tensor, place: int) -> str:
 
 
 def _differs(c: torch.Tensor, e: torch.Tensor) -> Finding:
+    c, e = plain_bytes(c)(e)
     wrong = torch.nonzero((c != e).reshape(-1)).flatten()
     first = int(wrong[0]) if len(wrong) else 0
     return Finding(

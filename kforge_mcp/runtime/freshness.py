@@ -117,7 +117,8 @@ class FreshInputs:
                 pool.mul_(min(max(rms, 1e-6), float(torch.finfo(pool.dtype).max) / 16))
             elif pool.dtype is not torch.bool and not pool.is_complex():
                 low, high = int(output.min()), int(output.max())
-                pool.copy_(torch.randint(low, max(high, low + 1) + 1, pool.shape, generator=self._generator))
+                alike = torch.randint(low, max(high, low + 1) + 1, pool.shape, generator=self._generator)
+                pool.copy_(_half_wild(alike.to(pool.dtype), self._generator))
 
     def compose(self, image: torch.Tensor) -> Blocks:
         """Fill an image for a new call; returns the styles of its blocks."""
@@ -142,6 +143,12 @@ class FreshInputs:
             if place.size:
                 count = place.size // place.dtype.itemsize
                 place.flat(image).copy_(tensor.as_strided((count,), (1,), tensor.storage_offset()))
+
+    def left_behind(self, memory: torch.Tensor) -> list[tuple[Place, torch.Tensor]]:
+        """A copy of what a call left in outputs and workspaces: what it may find there when memory is used again."""
+        kept = [place for place, zeroed in zip(self.slot.workspaces, self.slot.zeroed, strict=True) if not zeroed]
+        places = [place for place in (*self.slot.outputs, *kept) if place.size]
+        return [(place, memory[place.start : place.start + place.size].clone()) for place in places]
 
     def renew_surroundings(self, image: torch.Tensor) -> None:
         """New guard bytes, new poison, workspaces as the candidate asked for them."""
@@ -201,4 +208,12 @@ def _poison_pool(place: Place, generator: torch.Generator) -> torch.Tensor:
         return torch.randn(length, dtype=wide, generator=generator).to(place.dtype)
     if place.dtype is torch.bool:
         return torch.randint(0, 2, (length,), generator=generator).to(torch.bool)
-    return torch.randint(0, 100, (length,), generator=generator).to(place.dtype)
+    return _half_wild(torch.randint(0, 100, (length,), generator=generator).to(place.dtype), generator)
+
+
+def _half_wild(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Every second one, at random, of any bits: where all look like results, the upper half of an index would be zero
+    already, and a kernel that writes the lower half would pass."""
+    count = values.numel() * values.dtype.itemsize
+    wild = torch.randint(0, 256, (count,), dtype=torch.uint8, generator=generator).view(values.dtype)
+    return torch.where(torch.rand(values.shape, generator=generator) < 0.5, values, wild)
