@@ -111,8 +111,12 @@ class Arena:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._map = mmap.mmap(-1, size)
-        self.memory = torch.frombuffer(self._map, dtype=torch.uint8)
+        end = _aligned(size, 0)
+        self._map = mmap.mmap(-1, end + _LINE)
+        whole = torch.frombuffer(self._map, dtype=torch.uint8)
+        self.memory = whole[:size]
+        self.refused_call = whole[end : end + 4].view(torch.int32)
+        """1 + the number of the system call that ended the side; 0 if there was none, or it is not known."""
 
     def touched(self) -> bytes:
         """For each page whether it has memory, which it gets when either process first reads or writes it; empty where

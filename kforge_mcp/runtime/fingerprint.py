@@ -181,7 +181,6 @@ def _position(batch: torch.Tensor, place: int) -> str:
 
 
 def _differs(c: torch.Tensor, e: torch.Tensor) -> Finding:
-    c, e = plain_bytes(c)(e)
     wrong = torch.nonzero((c != e).reshape(-1)).flatten()
     first = int(wrong[0]) if len(wrong) else 0
     return Finding(

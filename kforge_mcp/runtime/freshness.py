@@ -96,6 +96,7 @@ class FreshInputs:
         longest = max([*gaps, *(p.size for p in slot.workspaces), 1])
         self._bytes = torch.randint(0, 256, (2 * longest + 4096,), dtype=torch.uint8, generator=self._generator)
         self._poison = [_poison_pool(place, self._generator) for place in slot.outputs]
+        self._calibrated = False
 
     def image(self) -> torch.Tensor:
         """A private image of the slot, everything in it random or fixed."""
@@ -107,7 +108,10 @@ class FreshInputs:
         return image
 
     def calibrate_poison(self, outputs: list[torch.Tensor]) -> None:
-        """Make poison look like real outputs: of their magnitude, or within their range."""
+        """Make poison look like real outputs, once: of their magnitude, or within their range."""
+        if self._calibrated:
+            return
+        self._calibrated = True
         for pool, output in zip(self._poison, outputs, strict=True):
             if output.numel() == 0 or pool.numel() == 0:
                 continue
