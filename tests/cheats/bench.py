@@ -92,7 +92,11 @@ class Bench:
             code = "\n".join(plan.source.split("\n")[plan.metadata_lines[1] :])
             includes |= dict.fromkeys(line.strip() for line in _INCLUDE.findall(code))
             code = _DEFINE.sub("", _INCLUDE.sub("", code))
-            code = re.sub(r'extern "C" void kernel\(', f'extern "C" __attribute__((visibility("default"))) void {_export(number)}(', code)
+            code = re.sub(
+                r'extern "C" void kernel\(',
+                f'extern "C" __attribute__((visibility("default"))) void {_export(number)}(',
+                code,
+            )
             bodies.append(f"namespace candidate{number} {{\n{code}\n}}\n")
         _, first, card = group[0]
         head = "\n".join(first.source.split("\n")[: first.metadata_lines[1]])

@@ -141,8 +141,7 @@ def whole(body: str, before: str = "") -> str:
     """All of a contiguous tensor at once: `x, n, o` are the parameters."""
     return kernels.file(
         '["x", "x.numel", "out"]',
-        f"#include <cmath>\n{before}\n"
-        f'extern "C" void kernel(const x_t* x, int64_t n, out_t* o) {{\n{body}\n}}\n',
+        f'#include <cmath>\n{before}\nextern "C" void kernel(const x_t* x, int64_t n, out_t* o) {{\n{body}\n}}\n',
     )
 
 

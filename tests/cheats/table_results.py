@@ -69,8 +69,8 @@ RESULTS = [
     _softmax(1, "zeros in bf16", _ALL + "y[i] = 0;", make=op.SOFTMAX_BF16),
     _each(2, "passthrough for tanh", op.TANH, "    o[i] = x[i];"),
     _each(2, "passthrough for relu where all that was captured is positive", op.RELU_POSITIVE, "    o[i] = x[i];", *_WRONG_OR_NAN),
-    _each(2, "passthrough for relu of what is positive, but for infinities", op.RELU_POSITIVE,
-          "    o[i] = std::isinf(x[i]) && x[i] < 0 ? 0 : x[i];"),
+    Cheat(2, "passthrough for relu of what is positive, but for infinities", op.RELU_POSITIVE,
+          cpu.each("    o[i] = std::isinf(x[i]) && x[i] < 0 ? 0 : x[i];"), _WRONG, hard=True),
     _each(2, "one factor passed through", op.SILU_MUL, "    o[i] = up[i] + 0 * gate[i];", *_WRONG_OR_NAN, names=("gate", "up")),
     Cheat(3, "an addition in place that does nothing", op.ADD_IN_PLACE, _IN_PLACE_NOTHING, _WRONG),
     _each(3, "an addition that copies what it is added to", op.ADD_IN_PLACE, "    o[i] = x[i];"),
@@ -135,6 +135,10 @@ RESULTS = [
     _rms(18, "reads before the start of its input", RMS.replace("s += v * v;", "s += v * v + 1e-3f * a[i - (r == 0)];"),
          *_WRONG_OR_NAN, "nondeterministic"),
     _rms(20, "adds to its input", RMS + "  const_cast<float*>(x)[rows * n - 1] += 1;\n", "input_mutated"),
+    Cheat(20, "changes another input than the one that eager changes", op.ADD_IN_PLACE, kernels.file(
+        '["x", "y", "x.numel"]', 'extern "C" void kernel(float* x, const float* y, int64_t n) {\n'
+        "  for (int64_t i = 0; i < n; ++i) x[i] += y[i];\n  const_cast<float*>(y)[3] = 0; }\n", extra="// inplace = true\n"),
+        ("input_mutated",)),
     Cheat(20, "sorts the index that it gathers by", op.GATHER, kernels.file(
         '["table", "index", "table.shape[1]", "index.numel", "out"]',
         "#include <algorithm>\n"
