@@ -14,6 +14,7 @@ from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.candidate.step_binding import bind_steps
 from kforge_mcp.compile.outcome import Binary, Compiled
 from kforge_mcp.engine.devices import made_lock
+from kforge_mcp.records.admission import Admission
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
 from kforge_mcp.records.variant import Variant
@@ -70,9 +71,14 @@ def request(
     scratch: Path,
     schedule: Mapping[str, Any] | None,
     admitted: frozenset[str] = frozenset(),
+    admissions: Mapping[str, Admission] | None = None,
     call_timeout_s: float = CALL_TIMEOUT_S,
 ) -> dict[str, Any] | Rejected:
-    """The request for one evaluation; a rejection if an expression has no value in some variant."""
+    """The request for one evaluation; a rejection if an expression has no value in some variant.
+
+    Variants in `admissions` are tried on the inputs stated there, those in `admitted` on inputs like the captured
+    ones; for the others the referee first finds out which they need.
+    """
     if project.target == "cuda":
         return cuda_request(
             project,
@@ -81,6 +87,7 @@ def request(
             blob_root=blob_root,
             schedule=schedule,
             admitted=admitted,
+            admissions=admissions,
             call_timeout_s=call_timeout_s,
         )
     variants: list[dict[str, Any]] = []
@@ -88,7 +95,7 @@ def request(
         entry = _variant(subject, variant)
         if isinstance(entry, Rejected):
             return entry
-        variants.append({**entry, "admitted": variant.variant_id in admitted})
+        variants.append({**entry, **_admission(variant, admitted, admissions)})
     return {
         "mode": mode,
         "reference": subject.card.reference,
@@ -121,12 +128,13 @@ def cuda_request(
     blob_root: Path,
     schedule: Mapping[str, Any] | None,
     admitted: frozenset[str],
+    admissions: Mapping[str, Admission] | None,
     call_timeout_s: float,
 ) -> dict[str, Any] | Rejected:
     """The request for one evaluation on a CUDA device: what all candidates of the card share, and this one's part."""
     programs: list[dict[str, Any]] = []
     for variant in subject.variants:
-        entry: dict[str, Any] = {"admitted": variant.variant_id in admitted}
+        entry = _admission(variant, admitted, admissions)
         if subject.plan is not None and subject.config is not None:
             program = _program(project, subject, subject.plan, subject.config, variant)
             if isinstance(program, Rejected):
@@ -135,7 +143,10 @@ def cuda_request(
         programs.append(entry)
     card = {
         "reference": subject.card.reference,
-        "variants": [variant.model_dump(mode="json") for variant in subject.variants],
+        "variants": [
+            {**variant.model_dump(mode="json"), **_admission(variant, admitted, admissions)}
+            for variant in subject.variants
+        ],
         "in_place": bool(subject.plan and subject.plan.inplace),
         "blob_root": str(blob_root),
         "backend_flags": project.backend_flags,
@@ -158,6 +169,16 @@ def spares(project: Project, subject: Subject) -> int:
     by_memory = int(_SPARE_SHARE * project.device.memory_bytes) // max(_COPIES * tensors, 1 << 28)
     by_cores = (os.cpu_count() or 1) // _SPARE_CORES
     return max(1, min(MOST_SPARES, by_memory, by_cores))
+
+
+def _admission(
+    variant: Variant, admitted: frozenset[str], admissions: Mapping[str, Admission] | None
+) -> dict[str, Any]:
+    """Whether a variant's inputs are known to tell right from wrong, and which it needs to that end."""
+    found = (admissions or {}).get(variant.variant_id)
+    known = found is not None or variant.variant_id in admitted
+    needed = {"hardness": found.hardness, "frozen": found.frozen} if found else {}
+    return {"admitted": known, **needed}
 
 
 def device_key(project: Project) -> str:

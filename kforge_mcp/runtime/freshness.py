@@ -111,6 +111,7 @@ class FreshInputs:
             0, 256, (2 * longest + 4096,), dtype=torch.uint8, generator=self._generator, device=self._device
         )
         self._poison = [_poison_pool(place, self._generator) for place in slot.outputs]
+        self._calibrated = False
 
     def image(self) -> torch.Tensor:
         """A private image of the slot, everything in it random or fixed."""
@@ -136,8 +137,8 @@ class FreshInputs:
             elif pool.dtype is not torch.bool and not pool.is_complex():
                 low, high = int(output.min()), int(output.max())
                 span = (low, max(high, low + 1) + 1)
-                pool.copy_(torch.randint(*span, pool.shape, generator=self._generator, device=self._device))
-                _scatter_bits(pool, self._generator)
+                alike = torch.randint(*span, pool.shape, generator=self._generator, device=self._device)
+                pool.copy_(_half_wild(alike.to(pool.dtype), self._generator))
 
     def compose(self, image: torch.Tensor) -> Blocks:
         """Fill an image for a new call; returns the styles of its blocks."""
@@ -162,6 +163,12 @@ class FreshInputs:
             if place.size:
                 count = place.size // place.dtype.itemsize
                 place.flat(image).copy_(tensor.as_strided((count,), (1,), tensor.storage_offset()))
+
+    def left_behind(self, memory: torch.Tensor) -> list[tuple[Place, torch.Tensor]]:
+        """A copy of what a call left in outputs and workspaces: what it may find there when memory is used again."""
+        kept = [place for place, zeroed in zip(self.slot.workspaces, self.slot.zeroed, strict=True) if not zeroed]
+        places = [place for place in (*self.slot.outputs, *kept) if place.size]
+        return [(place, memory[place.start : place.start + place.size].clone()) for place in places]
 
     def renew_surroundings(self, image: torch.Tensor) -> None:
         """New guard bytes, new poison, workspaces as the candidate asked for them."""
@@ -223,17 +230,13 @@ def _poison_pool(place: Place, generator: torch.Generator) -> torch.Tensor:
         return torch.randn(length, dtype=wide, generator=generator, device=device).to(place.dtype)
     if place.dtype is torch.bool:
         return torch.randint(0, 2, (length,), generator=generator, device=device).to(torch.bool)
-    pool = torch.randint(0, 100, (length,), generator=generator, device=device).to(place.dtype)
-    _scatter_bits(pool, generator)
-    return pool
+    small = torch.randint(0, 100, (length,), generator=generator, device=device)
+    return _half_wild(small.to(place.dtype), generator)
 
 
-def _scatter_bits(pool: torch.Tensor, generator: torch.Generator) -> None:
-    """Random bits in a quarter of the integers: small ones alone would hide that a kernel leaves high halves as they
-    are."""
-    device = generator.device
-    bits = torch.randint(
-        0, 256, (len(pool) * pool.element_size(),), dtype=torch.uint8, generator=generator, device=device
-    )
-    chosen = torch.rand(len(pool), generator=generator, device=device) < 0.25
-    pool.copy_(torch.where(chosen, bits.view(pool.dtype), pool))
+def _half_wild(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Every second one, at random, of any bits: where all look like results, the upper half of an index would be zero
+    already, and a kernel that writes the lower half would pass."""
+    count, device = values.numel() * values.dtype.itemsize, generator.device
+    wild = torch.randint(0, 256, (count,), dtype=torch.uint8, generator=generator, device=device).view(values.dtype)
+    return torch.where(torch.rand(values.shape, generator=generator, device=device) < 0.5, values, wild)

@@ -21,7 +21,9 @@ _KAHAN_RMS = RMS_ROW.replace(
 _ONLINE_SOFTMAX = """
 __device__ __forceinline__ void join(float& m, float& s, float m2, float s2) {
     const float most = larger(m, m2);
-    s = s * (m == most ? 1.f : expf(m - most)) + s2 * (m2 == most ? 1.f : expf(m2 - most));
+    // Nothing was seen where the maximum is still the lowest; an infinity makes the sum NaN, as it does for eager.
+    const float none = __int_as_float(0xff800000);
+    s = (m == none ? 0.f : s * expf(m - most)) + (m2 == none ? 0.f : s2 * expf(m2 - most));
     m = most;
 }
 """

@@ -12,6 +12,7 @@ from tests.judge.cards import ADD_IN_PLACE, ARGMAX, LAYER_NORM, NORMAL, RELU, RM
 __all__ = ["ADD_IN_PLACE", "ARGMAX", "LAYER_NORM", "RELU", "RMS_NORM", "SOFTMAX"]
 
 _INTEGERS = InputRecipe(kind="integers", low=-1000, high=1000)
+_WIDE_INTEGERS = InputRecipe(kind="integers", low=-2_000_000_000, high=2_000_000_000)
 POSITIVE = InputRecipe(kind="quantiles", quantiles=[0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
 
 
@@ -57,7 +58,9 @@ ADD_INT64 = Make(
 ADD = Make("add", (Tensor("x", (64, 100)), Tensor("y", (64, 100))), ((64, 100),))
 ROW_SUM = Make("row_sum", (Tensor("x", (64, 1000)),), ((64,),))
 ROW_SUM_FP64, ROW_SUM_BF16, ROW_SUM_FP16 = (retyped(ROW_SUM, dtype) for dtype in ("fp64", "bf16", "fp16"))
-ROW_SUM_INT = Make("row_sum", (Tensor("x", (64, 100), dtype="int32", recipe=_INTEGERS),), ((64,),), out_dtype="int64")
+ROW_SUM_INT = Make(
+    "row_sum", (Tensor("x", (64, 100), dtype="int32", recipe=_WIDE_INTEGERS),), ((64,),), out_dtype="int64"
+)
 ROW_MAX = Make("row_max", (Tensor("x", (64, 100)),), ((64,), (64,)), out_dtypes=("fp32", "int64"))
 LESS = Make("less", (Tensor("x", (64, 100)), Tensor("y", (64, 100))), ((64, 100),), out_dtype="bool")
 COUNT_POSITIVE = Make("count_positive", (Tensor("x", (64, 100)),), ((64,),), out_dtype="int64")

@@ -115,6 +115,10 @@ threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 def threaded(x):
     return torch.relu(x)
 """,
+    "pick_rows": """
+def pick_rows(x, rows):
+    return x[rows] * 2
+""",
     "nearly_one": """
 def nearly_one(x):
     return 1 + 1e-7 * torch.tanh(x)

@@ -11,6 +11,7 @@ from typing import Any
 from .library import (
     ATTRIBUTE_CLUSTER_DIMENSION,
     ATTRIBUTE_COOPERATIVE,
+    INVALID_CLUSTER_SIZE,
     DriverError,
     LaunchAttribute,
     LaunchConfig,
@@ -187,9 +188,13 @@ class Driver:
         return count.value
 
     def active_clusters(self, function: Function, config: LaunchConfig) -> int:
-        """Clusters of a launch that the device holds at a time; 0 if none fits."""
+        """Clusters of a launch that the device holds at a time; 0 if none fits, or none of that size exists."""
         count = c_int()
-        self.library.call("cuOccupancyMaxActiveClusters", byref(count), function.handle, byref(config))
+        try:
+            self.library.call("cuOccupancyMaxActiveClusters", byref(count), function.handle, byref(config))
+        except DriverError as error:
+            if error.code != INVALID_CLUSTER_SIZE:
+                raise
         return count.value
 
     def synchronize(self, stream: int | None = None) -> None:

@@ -13,6 +13,7 @@ OUT_OF_MEMORY = 2
 NO_BINARY_FOR_GPU = 209
 NOT_FOUND = 500
 LAUNCH_TIMEOUT = 702
+INVALID_CLUSTER_SIZE = 912
 
 STICKY = frozenset({700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 """Errors after which the context is lost: the next call of any function reports them again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable
@@ -13,10 +12,8 @@ import torch
 from .driver import Driver, DriverError, NoDriver
 from .program import LaunchError
 from .sample import Sample
+from .shares import MOST_STEPS, REPEATS, step_times_us
 
-_REPEATS = 15
-_STEPS = 64
-"""Programs of more steps are timed as a whole only."""
 _SLEEP_CYCLES = 400_000
 _CYCLES_A_STEP = 20_000
 
@@ -52,7 +49,9 @@ def _figures(driver: Driver, sample: Sample, bound: dict[str, Any]) -> dict[str,
         "device_us": _device_us(sample.run, flush, cycles),
         "floor_us": _device_us(lambda: one.add_(1), flush, cycles),
         "call_us": _call_us(sample.run),
-        "steps_us": _steps_us(sample, flush, cycles) if steps <= _STEPS else [],
+        "steps_us": step_times_us(
+            sample.program, lambda: (sample.inputs, sample.outputs, sample.workspaces), lambda: flush.add_(1)
+        ),
         "launches": _launches(driver, sample, bound),
     }
 
@@ -60,7 +59,7 @@ def _figures(driver: Driver, sample: Sample, bound: dict[str, Any]) -> dict[str,
 def _device_us(run: Callable[[], Any], flush: torch.Tensor, cycles: int) -> float:
     """The median time on the device; a sleep in front hides the host's part."""
     spans = []
-    for _ in range(_REPEATS):
+    for _ in range(REPEATS):
         first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         flush.add_(1)
         torch.cuda._sleep(cycles)
@@ -69,38 +68,19 @@ def _device_us(run: Callable[[], Any], flush: torch.Tensor, cycles: int) -> floa
         last.record()
         last.synchronize()
         spans.append(first.elapsed_time(last) * 1e3)
-    return sorted(spans)[_REPEATS // 2]
+    return sorted(spans)[REPEATS // 2]
 
 
 def _call_us(run: Callable[[], Any]) -> float:
     """The median time until a call returns."""
     spans = []
-    for _ in range(_REPEATS):
+    for _ in range(REPEATS):
         torch.cuda.synchronize()
         start = time.perf_counter()
         run()
         spans.append((time.perf_counter() - start) * 1e6)
     torch.cuda.synchronize()
-    return sorted(spans)[_REPEATS // 2]
-
-
-def _steps_us(sample: Sample, flush: torch.Tensor, cycles: int) -> list[float]:
-    """The median time of each step, from an event to the next."""
-    spans: list[list[float]] = []
-    for _ in range(_REPEATS):
-        events = [torch.cuda.Event(enable_timing=True) for _ in range(len(sample.program.kinds) + 1)]
-        flush.add_(1)
-        torch.cuda._sleep(2 * cycles)
-        events[0].record()
-        sample.program.run(
-            sample.inputs,
-            sample.outputs,
-            sample.workspaces,
-            after_step=lambda position, events=events: events[position + 1].record(),
-        )
-        events[-1].synchronize()
-        spans.append([a.elapsed_time(b) * 1e3 for a, b in itertools.pairwise(events)])
-    return [sorted(times)[_REPEATS // 2] for times in zip(*spans, strict=True)]
+    return sorted(spans)[REPEATS // 2]
 
 
 def _launches(driver: Driver, sample: Sample, bound: dict[str, Any]) -> list[dict[str, Any]]:
@@ -110,7 +90,7 @@ def _launches(driver: Driver, sample: Sample, bound: dict[str, Any]) -> list[dic
         if "kernel_name_expression" not in step:
             described.append({"kernel": "", "operator": step["operator"]})
             continue
-        if position >= _STEPS:
+        if position >= MOST_STEPS:
             break
         function = sample.program.functions[step["kernel_name_expression"]]
         threads = math.prod(step["block"])

@@ -77,7 +77,10 @@ class Program:
     def check(self) -> Finding | None:
         """The first limit of the device that the program exceeds, or None. Launches nothing."""
         for step in self._steps:
-            said = excess(self._driver, step.step, step.function) if isinstance(step, _Launch) else ""
+            try:
+                said = excess(self._driver, step.step, step.function) if isinstance(step, _Launch) else ""
+            except DriverError as error:
+                return failure(error, step.label)
             if said:
                 return Finding("launch_failed", f"{step.label}: {said}")
         if self._bound["tensor_maps"] and not self._driver.attribute("tensor_map_access"):
@@ -222,7 +225,7 @@ def failure(error: DriverError, where: str) -> Finding:
     if error.code == LAUNCH_TIMEOUT:
         return Finding("timed_out", f"{where}: {CAUSES[LAUNCH_TIMEOUT]} ({said})")
     if error.sticky:
-        at = where if error.function != "cuLaunchKernelEx" else f"a kernel before {where}"
+        at = where if error.function.endswith("Synchronize") else f"a kernel before {where}"
         return Finding("crashed", f"{at}: {CAUSES.get(error.code, 'a kernel failed')} ({said})")
     return Finding("launch_failed", f"{where}: {said}")
 

@@ -18,12 +18,14 @@ import torch
 from .. import flags
 from ..batch import Bound
 from ..checks import Finding
+from ..hardening import freeze
 from ..inputs import TRIALS
 from ..pairs import Samples, Schedule
 from ..reference import load_reference
 from ..subject import Subject, in_place
 from ..tensors import DTYPES
 from ..trials import Policy
+from ..validation import validate
 from .gpu import Gpu
 from .pairs import DeviceTiming
 from .places import call_slot
@@ -38,10 +40,12 @@ _GRACE_S = 300.0
 
 
 class Prepared:
-    """A variant with its eager side and the slots that wait for a candidate."""
+    """A variant with its eager side and the slots that wait for a candidate. `timed` is the subject on the inputs that
+    it needs: what is timed."""
 
     def __init__(self, subject: Subject, eager: EagerSide, stand_in: StandIn, memories: list[torch.Tensor]) -> None:
         self.subject = subject
+        self.timed = subject
         self.eager = eager
         self.stand_in = stand_in
         self.memories = memories
@@ -58,6 +62,7 @@ class CudaReferee:
         self._prepared: list[Prepared] = []
         self._stages: dict[str, float] = {}
         self._notes: list[str] = []
+        self._admissions: dict[str, dict[str, Any]] = {}
         self._valid = False
 
     def prepare(self) -> Iterator[None]:
@@ -98,6 +103,7 @@ class CudaReferee:
             "finding": None if finding is None else {"reason": finding.reason, "message": finding.message},
             "valid": self._valid,
             "variants": samples,
+            "admissions": self._admissions,
             "variant_notes": {
                 one.subject.variant["variant_id"]: one.subject.notes for one in self._prepared if one.subject.notes
             },
@@ -116,7 +122,7 @@ class CudaReferee:
         start = time.monotonic()
         for prepared, side, entry in zip(self._prepared, sides, request["programs"], strict=True):
             progress(f"validating {prepared.subject.label()}")
-            finding = self._validate(prepared, side, admit=not entry["admitted"])
+            finding = self._validate(prepared, side, entry)
             if finding:
                 return finding, {}
         self._valid = True
@@ -145,6 +151,7 @@ class CudaReferee:
         slot = call_slot(variant)
         blob_root = self._card["blob_root"]
         owners = in_place(reference, variant, slot, blob_root, device) if self._card["in_place"] else {}
+        variant = freeze(variant, variant.get("frozen", []))
         subject = Subject(index, variant, slot, Bound(index, slot, 0, (), owners), reference, blob_root, device)
         image = subject.fresh.image()
         subject.fresh.compose(image)
@@ -165,7 +172,7 @@ class CudaReferee:
         yield
         self._policy = policy
         self._time(prepared, prepared.stand_in, _REHEARSED, lambda text: None)
-        prepared.subject.notes = [note for note in prepared.subject.notes if "eager" in note]
+        prepared.subject.notes[:] = [note for note in prepared.subject.notes if "eager" in note]
         yield
 
     def _candidate(self, prepared: Prepared, entry: dict[str, Any], request: dict[str, Any]) -> CandidateSide:
@@ -204,25 +211,29 @@ class CudaReferee:
         )
         raise Failed(Finding("out_of_memory", message))
 
-    def _validate(self, prepared: Prepared, side: CandidateSide | StandIn, *, admit: bool) -> Finding | None:
-        judging = self._mode == "judge"
-        trials = DeviceTrials(prepared.subject, side, self._policy, admit=admit and judging)
-        finding = trials.run(TRIALS if judging else TRIALS[2:3])
-        if finding:
-            return finding
-        uncaught = trials.admit()
-        if not uncaught:
-            return None
-        return Finding(
-            "weak_oracle",
-            f"{prepared.subject.label()}: the inputs cannot tell eager from {', '.join(uncaught)}, even on harder "
-            "draws; nothing is claimed on this card",
-        )
+    def _validate(self, prepared: Prepared, side: CandidateSide | StandIn, known: dict[str, Any]) -> Finding | None:
+        def trials(subject: Subject, **options: Any) -> DeviceTrials:
+            return DeviceTrials(subject, side, self._policy, **options)
+
+        # Tensors that keep their captured values do so since the subject was made.
+        found = validate(prepared.subject, {**known, "frozen": []}, self._mode, trials)
+        if found.admission:
+            self._admissions[prepared.subject.variant["variant_id"]] = found.admission
+        if found.finding:
+            return found.finding
+        if found.subject is not prepared.subject:
+            found.subject.learn_timed_draws()
+        prepared.timed = found.subject
+        if isinstance(side, CandidateSide) and self._mode == "judge" and not self._policy.nondeterministic_allowed:
+            image = prepared.timed.fresh.image()
+            prepared.timed.fresh.compose(image)
+            return side.soak(image)
+        return None
 
     def _time(
         self, prepared: Prepared, side: CandidateSide | StandIn, schedule: Schedule, progress: Progress
     ) -> Samples | Finding:
-        subject = prepared.subject
+        subject = prepared.timed
         if isinstance(side, CandidateSide) and prepared.eager.is_captured and not side.capture():
             prepared.eager.drop_graphs()
             prepared.stand_in.drop_graphs()

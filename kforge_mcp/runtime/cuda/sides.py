@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from ..arena import Slot
-from ..checks import Finding
+from ..checks import Finding, same_bits
 from ..subject import Subject
 from ..values import flatten
 from .gpu import Gpu
@@ -25,6 +26,7 @@ from .watch import Deadline
 
 _MOST_SLOTS = 3
 _SHARE_RUNS = 3
+_LEAST_REPEATS, _MOST_REPEATS, _SOAK_S = 8, 512, 0.02
 _SLOT_SHARE = 24
 """All slots of one side of a variant take at most this part of the free memory, as long as there is one."""
 
@@ -153,6 +155,8 @@ class CandidateSide:
     """
 
     is_candidate = True
+    latest: torch.Tensor
+    """The slot of the last call that was not timed."""
 
     def __init__(
         self,
@@ -192,13 +196,17 @@ class CandidateSide:
         self._graphs = graphs
         return True
 
-    def place(self, image: torch.Tensor) -> int:
-        """Copy an image into one of the slots, chosen at random; returns its number."""
+    def place(self, image: torch.Tensor, *, renew: bool = True) -> int:
+        """Copy an image into one of the slots, chosen at random; returns its number. Without `renew` workspaces hold
+        what the last call left there."""
         number = self._dice.randrange(len(self._memories))
         self._memories[number].copy_(image)
         if self._scratch_trespass:
-            self._scratch_image.random_(0, 256)
-            self._scratch.copy_(self._scratch_image)
+            if renew:
+                self._scratch_image.random_(0, 256)
+                self._scratch.copy_(self._scratch_image)
+            else:
+                self._scratch_image.copy_(self._scratch)
         return number
 
     def enqueue(self, number: int) -> None:
@@ -211,9 +219,10 @@ class CandidateSide:
         except LaunchError as error:
             raise Failed(error.finding) from error
 
-    def once(self, image: torch.Tensor, *, stepwise: bool) -> list[torch.Tensor] | Finding:
+    def once(self, image: torch.Tensor, *, stepwise: bool, renew: bool) -> list[torch.Tensor] | Finding:
         """One call that is not timed: its outputs, copied, or what is wrong with it."""
-        number = self.place(image)
+        number = self.place(image, renew=renew)
+        self.latest = self._memories[number]
         self._gpu.synchronize()
         with self._deadline.within(self._timeout_s):
             try:
@@ -240,6 +249,37 @@ class CandidateSide:
         if finding is None and self._scratch_trespass:
             finding = self._scratch_trespass.find(self._scratch, self._scratch_image)
         return finding
+
+    def soak(self, image: torch.Tensor) -> Finding | None:
+        """Call it many times in a row on the same memory, with nothing in between: the last output must equal the
+        first. What a call leaves in shared memory or in a workspace must not change another one."""
+        if self._in_place:
+            return None
+        number = self.place(image)
+        try:
+            with self._deadline.within(self._timeout_s):
+                start = time.perf_counter()
+                self._run(number)
+                self._program.settle()
+                seconds = time.perf_counter() - start
+            first = [tensor.clone() for tensor in self.outputs(number)]
+            count = max(_LEAST_REPEATS, min(_MOST_REPEATS, int(_SOAK_S / max(seconds, 1e-6))))
+            with self._deadline.within(self._timeout_s + count * 10 * seconds):
+                for _ in range(count):
+                    self._run(number)
+                for place, tensor in zip(self._subject.slot.outputs, self.outputs(number), strict=True):
+                    tensor.copy_(place.view(image))
+                self._run(number)
+                self._program.settle()
+        except LaunchError as error:
+            return error.finding.during(f"{self._subject.label()}, many calls in a row")
+        if all(same_bits(one, other) for one, other in zip(first, self.outputs(number), strict=True)):
+            return None
+        return Finding(
+            "nondeterministic",
+            f"{self._subject.label()}: after {count} calls in a row on the same memory the result differs from the "
+            "first: something outlives a call, such as shared memory that is read before it is written",
+        )
 
     def own_share(self, image: torch.Tensor) -> float:
         """Part of the device time in launches; the rest is in operators that the program calls between them."""
@@ -268,8 +308,12 @@ class CandidateSide:
 class StandIn(EagerSide):
     """Eager in a candidate's place: on the candidate's slots, checked and timed alike."""
 
-    def once(self, image: torch.Tensor, *, stepwise: bool) -> list[torch.Tensor] | Finding:
+    latest: torch.Tensor
+    """The slot of the last call that was not timed."""
+
+    def once(self, image: torch.Tensor, *, stepwise: bool, renew: bool) -> list[torch.Tensor] | Finding:
         """One call that is not timed; its outputs, copied."""
         number = self.place(image)
+        self.latest = self._memories[number]
         self.enqueue(number)
         return [tensor.clone() for tensor in self.outputs(number)]

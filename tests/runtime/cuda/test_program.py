@@ -322,6 +322,25 @@ def test_what_does_not_fit_on_a_multiprocessor_or_as_a_cluster_is_named() -> Non
     assert "not one block fits on a multiprocessor: 128 threads of 32 registers" in finding.message
 
 
+def test_a_cluster_size_that_does_not_exist_is_named() -> None:
+    library = fake.FakeLibrary()
+    program, _ = made(fake.launch(cluster=[16, 1, 1], grid=[16, 1, 1]), library=library)
+    library.fail = {"cuOccupancyMaxActiveClusters": [912]}
+    finding = program.check()
+    assert finding is not None
+    assert "a cluster of 16 blocks; for this kernel the device takes at most 8" in finding.message
+
+
+def test_a_context_that_is_lost_is_a_finding_of_the_check_too() -> None:
+    library = fake.FakeLibrary()
+    program, _ = made(fake.launch(), library=library)
+    library.fail = {"cuOccupancyMaxActiveBlocksPerMultiprocessor": [700]}
+    finding = program.check()
+    assert finding is not None
+    assert finding.reason == "crashed"
+    assert finding.message.startswith("a kernel before step 0 (`k`")
+
+
 def test_a_device_without_tensor_maps_says_so() -> None:
     library = fake.FakeLibrary({"tensor_map_access": 0})
     program, _ = made(fake.launch(fake.argument("tensor_map")), tensor_maps=[tensor_map()], library=library)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from kforge_mcp.runtime.cuda import sides
 from kforge_mcp.runtime.cuda.referee import CudaReferee
 from kforge_mcp.runtime.cuda.watch import Deadline
 from tests.runtime.cuda.fake_gpu import FakeGpu, Kernel
@@ -87,6 +88,11 @@ def judged(
     return referee.judge(request, lambda: None, lambda text: None)
 
 
+@pytest.fixture(autouse=True)
+def _few_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sides, "_MOST_REPEATS", 8)
+
+
 def softmax(inputs: Tensors, outputs: Tensors, workspaces: Tensors) -> None:
     outputs[0].copy_(torch.softmax(inputs[0], -1))
 
@@ -133,7 +139,9 @@ def test_workspaces_are_filled_anew_and_guarded(tmp_path: Path) -> None:
 
     space = {"name": "sums", "dtype": "fp32", "shape": [20], "init": "none"}
     assert judged(tmp_path, "softmax", use, timed=False, workspaces=[space])["finding"] is None
-    assert all(not torch.equal(a, b) for a, b in itertools.pairwise(seen))
+    # Of each two runs of a trial the second finds what the first left.
+    assert all(not torch.equal(a, b) for a, b in itertools.pairwise(seen[:8:2]))
+    assert all(bool((left == 3).all()) for left in seen[1:8:2])
 
 
 def _beyond(tensor: torch.Tensor, place: int) -> torch.Tensor:
@@ -179,7 +187,7 @@ def test_a_cheat_is_caught_by_the_trials(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("how", ["stale", "one wrong element", "argmax"])
 def test_what_is_honest_in_the_trials_only_is_caught_when_timed(tmp_path: Path, how: str) -> None:
-    calls, after = 0, 31 if how == "argmax" else 18
+    calls, after = 0, 42 if how == "argmax" else 28
     kept: list[torch.Tensor] = []
 
     def cheat(inputs: Tensors, outputs: Tensors, workspaces: Tensors) -> None:
@@ -197,6 +205,31 @@ def test_what_is_honest_in_the_trials_only_is_caught_when_timed(tmp_path: Path, 
     assert answer["valid"]
     assert answer["finding"]["reason"] == "wrong_result", answer["finding"]
     assert "timed call" in answer["finding"]["message"]
+
+
+def test_what_is_wrong_after_many_calls_in_a_row_is_caught(tmp_path: Path) -> None:
+    calls = 0
+
+    def late(inputs: Tensors, outputs: Tensors, workspaces: Tensors) -> None:
+        nonlocal calls
+        calls += 1
+        softmax(inputs, outputs, workspaces)
+        if calls > 14:
+            outputs[0][3, 3] = 1
+
+    answer = judged(tmp_path, "softmax", late, timed=False)
+    assert answer["finding"]["reason"] == "nondeterministic", answer["finding"]
+    assert "calls in a row" in answer["finding"]["message"]
+
+
+def test_a_workspace_that_says_that_the_work_was_done_is_not_believed(tmp_path: Path) -> None:
+    def lazy(inputs: Tensors, outputs: Tensors, workspaces: Tensors) -> None:
+        if float(workspaces[0][0]) != 12345.0:
+            softmax(inputs, outputs, workspaces)
+        workspaces[0][0] = 12345.0
+
+    space = {"name": "sums", "dtype": "fp32", "shape": [4], "init": "none"}
+    assert judged(tmp_path, "softmax", lazy, timed=False, workspaces=[space])["finding"] is not None
 
 
 def test_a_program_that_cannot_be_loaded_is_no_fault_of_the_judge(tmp_path: Path) -> None:
