@@ -66,7 +66,7 @@ def draw(
     Floating values come out as `value * scale + shift`. A `constant` recipe reads the sample from `blob_root`, a
     `varied` one (which no capture makes, see `examination.py`) shuffles a mask and moves positions.
     """
-    tensor = allocate(spec)
+    tensor = allocate(spec, generator.device)
     recipe = spec["recipe"]
     if recipe["kind"] in ("constant", "varied"):
         if spec.get("sample"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -51,6 +52,15 @@ def specification(tensor: torch.Tensor, storage_ids: dict[int, int] | None = Non
     }
 
 
+def position(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The indices of the element at this place in logical order; `torch.unravel_index` imports the compiler for it."""
+    indices: list[int] = []
+    for size in reversed(shape):
+        flat, index = divmod(flat, size)
+        indices.insert(0, index)
+    return tuple(indices)
+
+
 def to_bytes(tensor: torch.Tensor) -> bytes | bytearray:
     """The bytes from the first to the last element, gaps included; a device's are copied to the host once."""
     count = extent(tensor)
@@ -69,13 +79,13 @@ def as_bytes(flat: torch.Tensor) -> torch.Tensor:
     return (torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat).view(torch.uint8)
 
 
-def allocate(spec: dict[str, Any]) -> torch.Tensor:
-    """An uninitialised tensor with the device, the layout and the address modulo 64 that `spec` states."""
+def allocate(spec: dict[str, Any], device: torch.device | str = "") -> torch.Tensor:
+    """An uninitialised tensor with the layout and the address modulo 64 that `spec` states, there or on `device`."""
     dtype = DTYPES[spec["dtype"]]
     shape, stride = spec["shape"], spec["stride"]
     count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
     size = torch.empty((), dtype=dtype, device="cpu").element_size()
-    raw = torch.empty(count * size + 128, dtype=torch.uint8, device=spec.get("device", "cpu"))
+    raw = torch.empty(count * size + 128, dtype=torch.uint8, device=device or spec.get("device", "cpu"))
     start = (spec.get("alignment", 0) - raw.data_ptr()) % 64
     flat = raw[start : start + count * size].view(dtype)
     return flat.as_strided(shape, stride, flat.storage_offset())
