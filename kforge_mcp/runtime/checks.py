@@ -19,6 +19,9 @@ from .oracle import Expected
 
 SMALL = 1000
 _PROBLEM_LIMIT = 600
+_ALIKE = 4
+"""Eager in float64 is its own oracle: its error, the first part of every tolerance, reads zero, and the oracle's own is
+not known. f is that many times as large there."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def slack(dtype: torch.dtype, longest: int) -> float:
     eps = torch.finfo(dtype).eps
     if dtype.itemsize <= 2:
         return 0.5 * eps
-    return (4 + min(longest / 16, 256)) * eps
+    return (_ALIKE if dtype is torch.float64 else 1) * (4 + min(longest / 16, 256)) * eps
 
 
 def multiple(numel: int) -> float:
@@ -163,7 +166,9 @@ def _check_block(c: torch.Tensor, e: torch.Tensor, o: torch.Tensor, longest: int
         return None
     tolerance = slack(c.dtype if not c.is_complex() else torch.float32, longest)
     wide_c, wide_e, wide_o = (_real(t).double() for t in (c, e, o))
-    misplaced = check_nonfinite(wide_c, wide_e)
+    # Where eager's fast path and its float64 path disagree on what an infinity becomes, either is right.
+    as_oracle = ~torch.isfinite(wide_o) & ((wide_c == wide_o) | (torch.isnan(wide_c) & torch.isnan(wide_o)))
+    misplaced = check_nonfinite(wide_c, torch.where(as_oracle, wide_c, wide_e))
     if misplaced:
         return misplaced
     known = torch.isfinite(wide_e) & torch.isfinite(wide_o)
