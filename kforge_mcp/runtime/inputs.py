@@ -74,9 +74,16 @@ def _large_mean(values: torch.Tensor, spread: float, generator: torch.Generator)
 
 
 def _extremes(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
+    """Of both signs in one row, all negative in the next: a maximum begun at zero is wrong there."""
     largest = min(1e4, torch.finfo(values.dtype).max ** 0.5 / 16)
-    outliers = torch.rand(values.shape, generator=generator, device=generator.device) < 0.01
-    return values * (largest / 10) * torch.where(outliers, 10.0, 1.0)
+    device = generator.device
+    outliers = torch.rand(values.shape, generator=generator, device=device) < 0.01
+    large = values * (largest / 10) * torch.where(outliers, 10.0, 1.0)
+    rows = large.numel() // max(large.shape[-1], 1) if large.ndim else 1
+    first = torch.randint(0, 2, (), generator=generator, device=device)
+    alternate = torch.arange(rows, device=device) % 2 == first
+    negative = alternate.view(*large.shape[:-1], 1) if large.ndim else first == 0
+    return torch.where(negative, -large.abs() - largest / 10 * spread, large)
 
 
 def _zeros(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
