@@ -63,6 +63,7 @@ def measure(name: str, workspace: Workspace, python: str) -> dict[str, Any]:
         "replayed": checked["replayed"],
         "top": [(card.name, card.level, card.share, card.gain_ceiling, card.headroom) for card in ranked[:SHOWN]],
         "specialist": [(wanted, places.get(wanted, 0)) for wanted in workload.specialist],
+        "refused": {card.name: card.reason for card in ranked if not card.eligible},
         "forward_s": plain["forward_s"],
         "capture_s": captured.seconds,
         "processor_s": processor_s,
@@ -138,10 +139,12 @@ def write(rows: list[dict[str, Any]], packages: str) -> str:
 
 def _places(measured: list[dict[str, Any]]) -> str:
     """How many of the named cards are among the first that a client sees."""
-    named = [(row["name"], name, place) for row in measured for name, place in row["specialist"]]
-    low = [
-        f"`{name}` of {workload} ({place or 'no card'})" for workload, name, place in named if not 0 < place <= SHOWN
-    ]
+    named = [(row, name, place) for row in measured for name, place in row["specialist"]]
+    low = []
+    for row, name, place in named:
+        if not 0 < place <= SHOWN:
+            why = f"; not eligible: {row['refused'][name]}" if name in row["refused"] else ""
+            low.append(f"`{name}` of {row['name']} ({place or 'no card'}{why})")
     text = f"{len(named) - len(low)} of the {len(named)} cards that a specialist would name are among the first {SHOWN}"
     return f"{text}; below stand {', '.join(low)}." if low else f"{text}."
 

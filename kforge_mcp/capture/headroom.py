@@ -123,6 +123,9 @@ def _settle(call: TimedCall, node: _Node, call_us: float) -> float:
         # but for what Python needs around each call.
         around_us = max(0.0, call.us - node.operators_us)
         spent_us = node.operators_us + min(around_us, node.calls * call_us)
+    if node.is_whole:
+        # Its own clock says more than its operators' do: what contains it counts it as one piece.
+        node.operators_us, node.calls = call.us, 0
     node.saved_us = max(0.0, spent_us - max(call.light_us or 0.0, node.vendor_us) - call_us)
     if call.level != "torch" and node.operators == 1:
         node.saved_us = min(node.saved_us, node.operators_saved_us)

@@ -127,6 +127,18 @@ def test_a_layer_adds_nothing_where_its_parts_are_the_gain():
     assert saved["Layer"] < saved["Norm"] / 2
 
 
+def test_what_contains_a_whole_counts_all_of_its_time():
+    """The scan of 300 us passes 200 of them outside of its operators."""
+    inside = [operator("mul", 60.0, 5.0), operator("exp", 40.0, 5.0)]
+    scan = module("scan", 300.0, 10.0, *inside, level="function")
+    saved = saved_us(
+        module("Mixer", 560.0, 80.0, operator("linear", 200.0, 70.0, product=True), scan, operator("mul", 50.0, 20.0))
+    )
+    assert saved["scan"] == pytest.approx(300 - 10 - CHEAPEST_US)
+    # 350 us beside the product and three calls' glue, less a call and what the parts save.
+    assert saved["Mixer"] == pytest.approx(350 + 3 * CHEAPEST_US - CHEAPEST_US - 288 - 28)
+
+
 def test_a_part_that_stays_eager_does_not_hand_its_gain_to_what_contains_it():
     inside = [operator("linear", 500.0, 200.0, product=True), operator("mul", 100.0, 40.0)]
     refused = module("Block", 600.0, None, *inside)
