@@ -22,7 +22,7 @@ def test_a_librarys_entry_remembers_that_it_was_built_on_the_gpu(tmp_path):
     assert placed(resolve_entry("torchvision:resnet50 batch=32", [])) == "torchvision:resnet50 batch=32 device=cuda"
     named = "torchvision:resnet50 device=cuda:1"
     assert placed(resolve_entry(named, [])) == named
-    entry = resolve_entry(f"{tmp_path}/model.py:build", [])
+    entry = resolve_entry("model.py:build", [str(tmp_path)])
     assert placed(entry) == entry.text
 
 

@@ -101,7 +101,8 @@ def test_an_unmodified_llama_becomes_cards(run, workspace, tmp_path, model_pytho
     assert result["target"] == "cpu"
     assert result["entry_path"] == str((tmp_path / "workload.py").resolve())
     assert result["interpreter"]["executable"] == model_python
-    assert result["notes"] == []
+    # Whether Python's part is most of the time depends on what else the machine does.
+    assert [note for note in result["notes"] if "bound by Python and launches" not in note] == []
     cards = _cards(workspace, result["project_id"])
     assert result["cards"] == len(cards)
 
