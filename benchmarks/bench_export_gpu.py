@@ -24,7 +24,7 @@ from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.store.workspace import Workspace
 from tests.candidate.cards import candidate_text, constant, dense, make_card, make_variant, tensor
 from tests.export.cuda.conftest import on_gpu
-from tests.gpu.packages import kernel, open_gpu, package
+from tests.gpu.packages import kernel, missing, open_gpu, package
 
 ROWS, WIDTH = 8, 256
 
@@ -164,6 +164,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--json", default="")
     options = parser.parse_args()
+    if reason := missing():
+        print(f"skipped, it needs an NVIDIA GPU: {reason}")
+        return
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         gpu = open_gpu(place)

@@ -52,14 +52,14 @@ class Kernel:
     variants: tuple[ServedVariant, ...]
     holdout: VariantVerdict
     verdicts: tuple[VariantVerdict, ...]
+    modes: tuple[str, ...] = ("eager",)
+    """Where calls go to the kernel: `eager`, and `cuda_graph` while one is captured."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Variants that go to the original, with the reason."""
     source_sha256: str = ""
     """Of the captured class or function: attach leaves changed ones alone."""
     nondeterministic: bool = False
     """As the candidate declared: equal inputs may give different bits."""
-    modes: tuple[str, ...] = ("eager",)
-    """Where calls go to the kernel: `eager`, and `cuda_graph` while one is captured."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,7 @@ def assemble(
     return Kernel(
         card=card,
         candidate_id=candidate_id,
+        modes=("eager",) if plan.target == "cpu" else ("eager", "cuda_graph"),
         source=plan.source,
         config=config,
         variants=tuple(served),
@@ -114,7 +115,6 @@ def assemble(
         verdicts=tuple(verdicts),
         left_out=left_out,
         nondeterministic=plan.nondeterministic,
-        modes=("eager",) if plan.target == "cpu" else ("eager", "cuda_graph"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -45,6 +46,17 @@ class Gpu:
     def run(self, script: str, *paths: Path | str) -> str:
         """Run a script in a process of its own with `paths` importable."""
         return self.scripts.run(script, list(map(str, paths)))
+
+
+def missing() -> str:
+    """Why there is no GPU to run on; empty if there is one. Makes no context."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        return str(error)
+    count = ctypes.c_int()
+    failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    return "" if not failed and count.value else "the driver finds no device"
 
 
 def open_gpu(folder: Path) -> Gpu:

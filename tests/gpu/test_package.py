@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import shutil
@@ -26,20 +25,9 @@ from tests.compile.test_corpus import FILES, facts_of
 from tests.export.conftest import MODEL, norm_card, pair_card
 from tests.export.cuda.conftest import on_gpu
 from tests.export.test_job import _result
-from tests.gpu.packages import Gpu, kernel, open_gpu, package
+from tests.gpu.packages import Gpu, kernel, missing, open_gpu, package
 
-
-def _missing() -> str:
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        return str(error)
-    count = ctypes.c_int()
-    failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-    return "" if not failed and count.value else "the driver finds no device"
-
-
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(_missing()), reason=f"needs an NVIDIA GPU: {_missing()}")]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(missing()), reason=f"needs an NVIDIA GPU: {missing()}")]
 
 NORM = """// /// kforge
 // [[step]]
