@@ -55,7 +55,7 @@ class Mark:
 @dataclass(frozen=True)
 class _Styles:
     """The rows of an output by style: `rows` numbers them, on the device; `present` are the styles that are there with
-    their numbers of elements; `members`, [present, rows], has ones where a row is of each, None if there is only one."""
+    their numbers of elements; `members`, [present, rows], has ones where a row is of each, None if there is one."""
 
     rows: torch.Tensor
     present: list[tuple[int, int]]
