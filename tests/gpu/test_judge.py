@@ -70,9 +70,7 @@ def test_an_operator_called_alone_is_a_wrapper(ctx: JobContext, project: Project
     assert judgement.benchmarked.verdict != "faster"
 
 
-def test_a_sweep_judges_the_best_configuration_and_holdout_measures_it_again(
-    ctx: JobContext, project: Project
-) -> None:
+def test_a_sweep_judges_the_best_configuration_and_holdout_measures_it_again(ctx: JobContext, project: Project) -> None:
     card = gpu_cards.group_norm_card([(1, 512, 128, 128)])
     source = gpu_cards.seeds_for(card, "cuda")[0].source
     plan = parse_plan(source, card, "cuda")
