@@ -82,7 +82,7 @@ def request(
             return entry
         found = (admissions or {}).get(variant.variant_id)
         known = found is not None or variant.variant_id in admitted
-        needed = {"hardness": found.hardness, "frozen": found.frozen} if found else {}
+        needed = found.model_dump(include={"hardness", "frozen", "varied", "in_range", "oracle"}) if found else {}
         variants.append({**entry, "admitted": known, **needed})
     largest = max((sum(spec.extent_bytes for spec in (*v.tensors, *v.outputs)) for v in subject.variants), default=0)
     return {

@@ -18,7 +18,8 @@ from . import candidate_side, flags, sandbox, twin_side
 from .arena import Arena, place_call
 from .batch import Bound, arena_bytes, bind_arguments
 from .checks import Finding
-from .hardening import freeze, hardened, repaired
+from .examination import adapted, examine
+from .hardening import hardened
 from .inputs import TRIALS
 from .pairs import Schedule, Timing, most_calls
 from .reference import load_reference
@@ -130,37 +131,40 @@ class Referee:
         """The subject to time, on the inputs that it was found to need, and the first finding of its trials."""
         judging = self._request["mode"] == "judge"
         variant = subject.variant
-        subject = subject.with_variant(freeze(variant, variant.get("frozen", [])))
+        subject = subject.with_variant(adapted(variant))
+        hardness = variant.get("hardness", "")
         if not judging:
-            subject = hardened(subject, variant.get("hardness", ""))
+            subject = hardened(subject, hardness)
             return subject, Trials(subject, side, self._policy, self._original, admit=False).run(TRIALS[2:3])
         if variant["admitted"]:
-            trials = Trials(
-                subject, side, self._policy, self._original, admit=False, hardness=variant.get("hardness", "")
-            )
+            trials = Trials(subject, side, self._policy, self._original, admit=False, hardness=hardness)
             finding = trials.run()
             return trials.subject, finding
-        subject, frozen, said = repaired(subject)
+        return self._admit(subject, side)
+
+    def _admit(self, subject: Subject, side: Side | None) -> tuple[Subject, Finding | None]:
+        """Validate for the first time: find out on which inputs eager works and what they can tell."""
+        subject, found = examine(subject)
         trials = Trials(subject, side, self._policy, self._original)
-        finding = trials.run()
+        finding = None if found.problem else trials.run()
         if finding:
             return subject, finding
-        notes = [*said, *subject.notes]
-        self._admissions[variant["variant_id"]] = {
-            "hardness": trials.hardness,
-            "frozen": frozen,
-            "uncaught": trials.uncaught,
-            "notes": notes,
-        }
-        for text in said:
+        for text in found.notes:
             subject.note(text)
-        if not trials.uncaught:
+        uncaught = [found.problem] if found.problem else trials.uncaught
+        self._admissions[subject.variant["variant_id"]] = {
+            "hardness": trials.hardness,
+            "frozen": found.frozen,
+            "varied": found.varied,
+            "in_range": found.in_range,
+            "oracle": found.oracle,
+            "uncaught": uncaught,
+            "notes": list(subject.notes),
+        }
+        if not uncaught:
             return trials.subject, None
-        return subject, Finding(
-            "weak_oracle",
-            f"{subject.label()}: the inputs cannot tell eager from {', '.join(trials.uncaught)}, even on harder draws; "
-            "nothing is claimed on this card",
-        )
+        what = found.problem or (f"the inputs cannot tell eager from {', '.join(uncaught)}, even on harder draws")
+        return subject, Finding("weak_oracle", f"{subject.label()}: {what}; nothing is claimed on this card")
 
     def _state_changed(self, candidate: Side) -> Finding | None:
         return process_changed(candidate, self._policy, self._state(candidate), self._original)

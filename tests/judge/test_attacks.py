@@ -1,4 +1,4 @@
-"""Attacks on the judge and the machine by candidates that run in its sandbox: what becomes of each, and what is said."""
+"""Attacks on the judge and the machine by candidates in its sandbox: what becomes of each, and what is said."""
 
 from __future__ import annotations
 
