@@ -21,7 +21,18 @@ from kforge_mcp.records.project import Project
 from kforge_mcp.records.variant import Variant
 from kforge_mcp.store import cards
 
-_DECIDING = ("admission", "checks", "hardening", "inputs", "oracle", "recipes", "subject", "trials")
+_DECIDING = (
+    "admission",
+    "checks",
+    "examination",
+    "hardening",
+    "inputs",
+    "oracle",
+    "recipes",
+    "slicing",
+    "subject",
+    "trials",
+)
 """Modules of the runtime whose text decides what is admitted."""
 
 

@@ -177,7 +177,7 @@ def _admission(
     """Whether a variant's inputs are known to tell right from wrong, and which it needs to that end."""
     found = (admissions or {}).get(variant.variant_id)
     known = found is not None or variant.variant_id in admitted
-    needed = {"hardness": found.hardness, "frozen": found.frozen} if found else {}
+    needed = found.model_dump(include={"hardness", "frozen", "varied", "in_range", "oracle"}) if found else {}
     return {"admitted": known, **needed}
 
 

@@ -16,6 +16,12 @@ class Admission(Record):
     """Which harder inputs are needed, as `runtime/hardening.py` names them; empty if those like the captured do."""
     frozen: list[int] = Field(default_factory=list)
     """Tensors whose captured values are always used, since eager fails on fresh ones."""
+    varied: list[int] = Field(default_factory=list)
+    """Masks and positions that are varied: a kernel must not take the captured ones for granted."""
+    in_range: list[int] = Field(default_factory=list)
+    """Tensors that stress must not take beyond captured values."""
+    oracle: str = ""
+    """Why eager in its own precision stands in for float64; empty where it need not."""
     uncaught: list[str] = Field(default_factory=list)
     """Known wrong results that passed every check: nothing is claimed on the card."""
     notes: list[str] = Field(default_factory=list)

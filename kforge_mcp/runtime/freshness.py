@@ -37,6 +37,11 @@ class _Pool:
         self.recipe = spec.get("recipe") or {"kind": "constant"}
         self.count = place.size // place.dtype.itemsize
         self.fixed: torch.Tensor | None = None
+        if self.recipe["kind"] == "varied" and self.count:
+            # Other than the captured one, but one for all timed calls: a mask takes longer to draw than to use.
+            drawn = draw_recipe(spec, generator, blob_root=blob_root)
+            self.fixed = drawn.as_strided((self.count,), (1,), drawn.storage_offset()).clone().view(torch.uint8)
+            return
         if self.recipe["kind"] == "constant" or self.count == 0:
             data = blobs.read(blob_root, spec["sample"]) if spec.get("sample") else bytes(place.size)
             device = generator.device
@@ -50,7 +55,7 @@ class _Pool:
         length = self.count + max(self.count // 2, 64)
         flat = {**spec, "shape": [length], "stride": [1], "storage_offset": 0}
         self.values = draw_recipe(flat, generator, blob_root=blob_root)
-        self.spread = spread_of(self.values) if place.dtype.is_floating_point else 1.0
+        self.spread = spread_of(self.values) if place.dtype.is_floating_point or place.dtype.is_complex else 1.0
         self.noise: torch.Tensor | None = None
         kind = torch.float32 if place.dtype is torch.complex64 else place.dtype
         if kind in _LOW_BITS:
@@ -131,9 +136,11 @@ class FreshInputs:
             if output.numel() == 0 or pool.numel() == 0:
                 continue
             if pool.is_floating_point():
-                finite = output[torch.isfinite(output)].double()
+                values = output.double()
+                finite = values[torch.isfinite(values)]
                 rms = float(finite.pow(2).mean().sqrt()) if finite.numel() else 1.0
-                pool.mul_(min(max(rms, 1e-6), float(torch.finfo(pool.dtype).max) / 16))
+                scale = min(max(rms, 1e-6), float(torch.finfo(pool.dtype).max) / 16)
+                pool.copy_(pool.float() * scale if pool.dtype.itemsize == 1 else pool * scale)
             elif pool.dtype is not torch.bool and not pool.is_complex():
                 low, high = int(output.min()), int(output.max())
                 span = (low, max(high, low + 1) + 1)
@@ -216,6 +223,11 @@ class FreshInputs:
         shifts = _SHIFTS[styles] * factors * pool.spread
         shifts, factors = torch.stack([shifts, factors]).to(self._device)
         kind = target.dtype
+        if kind.itemsize == 1:
+            limit = torch.finfo(kind).max
+            wide = torch.addcmul(shifts.view(shape), source.float(), factors.view(shape))
+            target.copy_(wide.clamp(-limit, limit))
+            return
         torch.addcmul(shifts.to(kind).view(shape), source, factors.to(kind).view(shape), out=target)
 
 

@@ -1,4 +1,4 @@
-"""Inputs that are harder than the captured ones, and inputs on which eager works at all.
+"""Inputs that are harder than the captured ones.
 
 What the model happened to feed an operator may hide a fault: a ReLU on values that are never negative looks like the
 identity. Where known wrong results pass on inputs like the captured ones, the recipes are replaced by wider ones, one
@@ -7,15 +7,16 @@ level after another, and the candidate is tried and timed on those.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from .inputs import TRIALS, draws, is_styled
+from .examination import MORE_NONFINITE, nonfinite_share
+from .inputs import is_styled
 from .recipes import POINTS
-from .subject import EAGER_FAILURES, Subject
+from .subject import Subject
 
 Variant = dict[str, Any]
 
@@ -23,7 +24,6 @@ _OCTAVES = (-4, 4)
 _OCTAVES_FP16 = (-8, 0)
 """Of fp16: a thousand times the largest value must still be finite."""
 _SAMPLES = 1 << 14
-_MORE_NONFINITE = 0.01
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,16 @@ LEVELS = (
 
 
 def harder(variant: Variant, level: Level) -> Variant | None:
-    """The variant with wider recipes, None where the level changes nothing of it."""
+    """The variant with wider recipes, None where it has no tensors of the kind that the level is for."""
     tensors = list(variant["tensors"])
     changed = False
     for index, spec in enumerate(tensors):
         recipe = spec.get("recipe") or {}
-        if recipe.get("kind") != "quantiles" or not (level.parameters or is_styled(variant, index)):
+        styled = is_styled(variant, index)
+        if recipe.get("kind") != "quantiles" or not (level.parameters or styled):
             continue
         tensors[index] = {**spec, "recipe": _wide(recipe, level.signed, spec["dtype"])}
-        changed = True
+        changed = changed or styled != level.parameters
     return {**variant, "tensors": tensors} if changed else None
 
 
@@ -79,83 +80,12 @@ def hardened(subject: Subject, name: str) -> Subject:
 
 def levels(subject: Subject) -> Iterator[tuple[str, Subject]]:
     """Harder subjects, the mildest first, on which eager is about as finite as on the captured kind of inputs."""
-    usual = _nonfinite_share(subject)
+    usual = nonfinite_share(subject)
     for level in LEVELS:
         variant = harder(subject.variant, level)
         if variant is None:
             continue
         candidate = subject.with_variant(variant)
-        share = _nonfinite_share(candidate)
-        if isinstance(share, float) and (not isinstance(usual, float) or share <= usual + _MORE_NONFINITE):
+        share = nonfinite_share(candidate)
+        if isinstance(share, float) and (not isinstance(usual, float) or share <= usual + MORE_NONFINITE):
             yield level.name, candidate
-
-
-def repaired(subject: Subject) -> tuple[Subject, list[int], list[str]]:
-    """A subject on whose fresh inputs eager works as it does on the captured ones.
-
-    Independent draws can break what held between captured values: an index within another tensor's length, a
-    difference that is positive. Returns the subject, the tensors whose captured values are kept to that end (as few
-    as will do, and never all), and what the card has to say of it.
-    """
-    usual = _share_on_sample(subject)
-    fresh = _nonfinite_share(subject)
-    if not isinstance(usual, float) or _works(fresh, usual):
-        return subject, [], []
-    what = fresh if isinstance(fresh, str) else f"NaN or infinities in {fresh:.0%} of its results"
-    for frozen in _choices(subject.variant):
-        changed = subject.with_variant(freeze(subject.variant, frozen))
-        if _works(_nonfinite_share(changed), usual):
-            names = ", ".join(f"`{_name(subject.variant, index)}`" for index in frozen)
-            return changed, frozen, [f"fresh inputs made eager fail ({what}): captured values of {names} are used"]
-    return subject, [], [f"on fresh inputs eager fails ({what}); what it gives there is all that is compared"]
-
-
-def freeze(variant: Variant, indices: Sequence[int]) -> Variant:
-    """The variant with the captured values of some tensors."""
-    tensors = list(variant["tensors"])
-    for index in indices:
-        tensors[index] = {**tensors[index], "recipe": {**(tensors[index].get("recipe") or {}), "kind": "constant"}}
-    return {**variant, "tensors": tensors}
-
-
-def _choices(variant: Variant) -> Iterator[list[int]]:
-    """Sets of tensors to keep, the smallest first: integers and masks alone, one tensor, all but one."""
-    drawn = [
-        index
-        for index, spec in enumerate(variant["tensors"])
-        if (spec.get("recipe") or {"kind": "constant"})["kind"] != "constant" and spec.get("sample")
-    ]
-    exact = [index for index in drawn if variant["tensors"][index]["recipe"]["kind"] != "quantiles"]
-    ordered = [*exact, *(index for index in drawn if index not in exact)]
-    fresh = sum((spec.get("recipe") or {"kind": "constant"})["kind"] != "constant" for spec in variant["tensors"])
-    seen: list[list[int]] = []
-    for choice in [*([index] for index in ordered), exact, *(sorted(set(drawn) - {index}) for index in drawn)]:
-        if choice and len(choice) < fresh and choice not in seen:
-            seen.append(choice)
-            yield choice
-
-
-def _works(share: float | str, usual: float) -> bool:
-    return isinstance(share, float) and share <= usual + _MORE_NONFINITE
-
-
-def _share_on_sample(subject: Subject) -> float | str:
-    if not all(spec.get("sample") or spec.get("recipe") is None for spec in subject.variant["tensors"]):
-        return "the captured values were not kept"
-    return _nonfinite_share(subject, TRIALS[0])
-
-
-def _nonfinite_share(subject: Subject, trial: str = TRIALS[1]) -> float | str:
-    """The share of eager's floating results that are not finite on one draw, or how eager fails."""
-    draw = next(draws(trial, subject.variant, subject.where, subject.generator, subject.blob_root))
-    try:
-        results = [tensor for tensor in subject.eager(draw.tensors) if tensor.is_floating_point() and tensor.numel()]
-    except EAGER_FAILURES as error:
-        return f"{type(error).__name__}: {str(error)[:100]}"
-    total = sum(tensor.numel() for tensor in results)
-    wrong = sum(int((~torch.isfinite(tensor.float())).sum()) for tensor in results)
-    return wrong / max(total, 1)
-
-
-def _name(variant: Variant, index: int) -> str:
-    return next((a["name"] for a in variant["arguments"] if index in a["tensors"]), f"tensor {index}")

@@ -50,7 +50,7 @@ def _scaled(scale: float, shift: float) -> Callable[[torch.Tensor, float, torch.
 
 def _constant_rows(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
     """One small power of two per row: its mean is exact in any order of summation, or its error negligible."""
-    rows = values[..., :1]
+    rows = values[..., :1] if values.ndim else values
     device = generator.device
     signs = torch.randint(0, 2, rows.shape, generator=generator, device=device) * 2 - 1
     steps = torch.randint(0, 2, rows.shape, generator=generator, device=device)
@@ -167,8 +167,10 @@ def is_styled(variant: dict[str, Any], index: int) -> bool:
     """Whether stress changes a tensor: floating inputs whose bits carry no meaning of their own."""
     spec = variant["tensors"][index]
     role = next((a["role"] for a in variant["arguments"] if index in a["tensors"]), "input")
-    kind = (spec.get("recipe") or {}).get("kind", "constant")
-    return role in ("input", "constant") and kind == "quantiles" and DTYPES[spec["dtype"]].is_floating_point
+    recipe = spec.get("recipe") or {"kind": "constant"}
+    drawn = recipe["kind"] == "quantiles" and not recipe.get("in_range", False)
+    dtype = DTYPES[spec["dtype"]]
+    return role in ("input", "constant") and drawn and (dtype.is_floating_point or dtype.is_complex)
 
 
 def draws(
@@ -197,7 +199,8 @@ def draws(
 
 def spread_of(values: torch.Tensor) -> float:
     """Standard deviation, 1 where there is none."""
-    spread = float(values.float().std()) if values.numel() > 1 else 0.0
+    values = torch.view_as_real(values) if values.is_complex() else values.float()
+    spread = float(values.std()) if values.numel() > 1 else 0.0
     return spread or 1.0
 
 
@@ -209,12 +212,19 @@ def _sample(spec: dict[str, Any], generator: torch.Generator, blob_root: str) ->
 
 def _restyle(tensor: torch.Tensor, styles: Sequence[Style], blocks: Blocks, generator: torch.Generator) -> None:
     values = distinct(tensor)
+    parts = blocks.parts(values.shape)
+    if values.is_complex():
+        values = torch.view_as_real(values)
     spread = spread_of(values)
-    nonnegative = values.numel() > 0 and float(values.min()) >= 0
-    for style, part in zip(sorted(set(blocks.order)), blocks.parts(values.shape), strict=False):
+    nonnegative = values.numel() > 0 and float(values.float().min()) >= 0
+    for style, part in zip(sorted(set(blocks.order)), parts, strict=False):
         rows = None if part[1] is None else part[1].to(values.device)
         index = () if rows is None else (slice(None),) * (blocks.where.axis or 0) + (rows,)
-        changed = styles[style].apply(values[index], spread, generator)
+        ordinary = values[index].float() if values.dtype.itemsize == 1 else values[index]
+        changed = styles[style].apply(ordinary, spread, generator)
+        if values.dtype.itemsize == 1:
+            limit = torch.finfo(values.dtype).max
+            changed = changed.clamp(-limit, limit)
         values[index] = (changed.abs() if nonnegative else changed).to(values.dtype)
 
 

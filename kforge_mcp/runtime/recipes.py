@@ -17,6 +17,8 @@ POINTS = 129
 _MAXIMUM_SAMPLE = 1 << 16
 _MAXIMUM_PART = 1 << 22
 _MASK_VALUES = 2
+_FLIPPED = 0.25
+_FARTHEST = 8
 _EMPTY: dict[str, Any] = {
     "kind": "",
     "quantiles": [],
@@ -61,12 +63,15 @@ def draw(
     """A fresh tensor with the layout of `spec`, its values from `spec["recipe"]`; gaps are not initialised.
 
     The values are drawn on the generator's device. The tensor is there too if that is no CPU, else on its own device.
-    Floating values come out as `value * scale + shift`. A `constant` recipe reads the sample from `blob_root`.
+    Floating values come out as `value * scale + shift`. A `constant` recipe reads the sample from `blob_root`, a
+    `varied` one (which no capture makes, see `examination.py`) shuffles a mask and moves positions.
     """
     tensor = allocate(spec, generator.device if generator.device.type != "cpu" else None)
     recipe = spec["recipe"]
-    if recipe["kind"] == "constant":
-        return fill(tensor, blobs.read(blob_root, spec["sample"])) if spec.get("sample") else tensor
+    if recipe["kind"] in ("constant", "varied"):
+        if spec.get("sample"):
+            fill(tensor, blobs.read(blob_root, spec["sample"]))
+        return _vary(tensor, generator) if recipe["kind"] == "varied" else tensor
     for part in _parts(_writable(tensor)):
         _draw_part(part, recipe, generator, scale, shift)
     return tensor
@@ -108,6 +113,50 @@ def _draw_part(
     else:
         wide = torch.float64 if base.dtype is torch.float64 else torch.float32
         base.copy_(_draw_values(recipe, tuple(base.shape), generator, wide).mul_(scale).add_(shift))
+
+
+def is_mask(tensor: torch.Tensor) -> bool:
+    """Whether a captured tensor may be a mask: two values at most, those of integers 0 and 1."""
+    values = distinct(tensor)
+    if values.numel() < 2 or values.ndim == 0 or values.shape[-1] < 2 or values.is_complex():
+        return False
+    if values.dtype is torch.bool:
+        return True
+    low, high = values.double().min(), values.double().max()
+    if values.is_floating_point():
+        return bool(low < high) and bool(((values.double() == low) | (values.double() == high)).all())
+    return int(low) >= 0 and int(high) <= 1
+
+
+def is_position(tensor: torch.Tensor) -> bool:
+    """Whether captured integers may be positions or an index: a single one, or consecutive ones in every row."""
+    values = distinct(tensor)
+    if values.is_floating_point() or values.is_complex() or values.dtype is torch.bool or values.numel() == 0:
+        return False
+    return values.numel() == 1 or (values.shape[-1] > 1 and bool((values.diff(dim=-1) == 1).all()))
+
+
+def _vary(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if is_mask(tensor):
+        return _vary_mask(tensor, generator)
+    distinct(tensor).add_(int(torch.randint(1, _FARTHEST + 1, (), generator=generator, device=generator.device)))
+    return tensor
+
+
+def _vary_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Shuffle a mask within its rows. One that masks nothing, or everything, has a quarter of its places flipped, but
+    never a whole row: what is left of a row keeps softmax and means defined, whichever value stands for masked."""
+    values = distinct(tensor)
+    rows = values.reshape(-1, values.shape[-1])
+    if bool((rows == rows[0, 0]).all()):
+        flips = torch.rand(rows.shape, generator=generator, device=generator.device) < _FLIPPED
+        kept = torch.randint(0, rows.shape[-1], (len(rows), 1), generator=generator, device=generator.device)
+        flips.scatter_(1, kept, torch.zeros_like(kept, dtype=torch.bool))
+        rows = torch.where(flips, (1 - rows[0, 0].long()).to(rows.dtype), rows)
+    else:
+        rows = rows.gather(1, torch.rand(rows.shape, generator=generator, device=generator.device).argsort(-1))
+    values.copy_(rows.view(values.shape))
+    return tensor
 
 
 def _draw_distinct(recipe: dict[str, Any], shape: torch.Size, generator: torch.Generator) -> torch.Tensor:

@@ -16,6 +16,7 @@ from .freshness import FreshInputs
 from .inputs import Blocks, block_axis
 from .oracle import Expected, expected
 from .reference import Reference
+from .slicing import affordable, slicing
 from .values import flatten
 
 _MOST_DRAWS, _ENOUGH = 8, 1 << 19
@@ -56,7 +57,13 @@ class Subject:
     def expect(self, image: torch.Tensor, blocks: Blocks) -> Expected:
         """What eager and the oracle say of an image's inputs; eager's errors are learnt from it."""
         with torch.no_grad():
-            result = expected(self.eager, [_kept(view) for view in self.inputs_of(image)])
+            result = expected(
+                self.eager,
+                [_kept(view) for view in self.inputs_of(image)],
+                own=self.variant.get("oracle", ""),
+                slicing=slicing(self.variant, blocks, self.generator),
+                affordable=affordable(self.variant),
+            )
         self.longest = max(self.longest, result.longest)
         if result.note:
             self.note(result.note)

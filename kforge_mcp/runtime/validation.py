@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .checks import Finding
-from .hardening import freeze, hardened, repaired
+from .examination import adapted, examine
+from .hardening import hardened
 from .inputs import TRIALS
 from .subject import Subject
 from .trials import Trials
@@ -26,10 +27,10 @@ class Validated:
 def validate(subject: Subject, known: dict[str, Any], mode: str, trials: Callable[..., Trials]) -> Validated:
     """Run the trials of one variant. `trials` makes them from a subject and the keywords `admit` and `hardness`.
 
-    `known` says of the variant whether it is `admitted`, and its `hardness` and `frozen` tensors if so.
+    `known` says of the variant whether it is `admitted`, and its `hardness` and other findings if so.
     """
-    if known.get("frozen"):
-        subject = subject.with_variant(freeze(subject.variant, known["frozen"]))
+    if any(known.get(name) for name in ("frozen", "varied", "in_range")):
+        subject = subject.with_variant(adapted({**subject.variant, **known}))
     hardness = known.get("hardness", "")
     if mode != "judge":
         subject = hardened(subject, hardness)
@@ -38,23 +39,30 @@ def validate(subject: Subject, known: dict[str, Any], mode: str, trials: Callabl
         run = trials(subject, admit=False, hardness=hardness)
         finding = run.run()
         return Validated(run.subject, finding)
-    subject, frozen, said = repaired(subject)
+    return _admit(subject, trials)
+
+
+def _admit(subject: Subject, trials: Callable[..., Trials]) -> Validated:
+    """Validate for the first time: find out on which inputs eager works and what they can tell."""
+    subject, found = examine(subject)
     run = trials(subject, admit=True)
-    finding = run.run()
+    finding = None if found.problem else run.run()
     if finding:
         return Validated(subject, finding)
+    for text in found.notes:
+        subject.note(text)
+    uncaught = [found.problem] if found.problem else run.uncaught
     admission = {
         "hardness": run.hardness,
-        "frozen": frozen,
-        "uncaught": run.uncaught,
-        "notes": [*said, *subject.notes],
+        "frozen": found.frozen,
+        "varied": found.varied,
+        "in_range": found.in_range,
+        "oracle": found.oracle,
+        "uncaught": uncaught,
+        "notes": list(subject.notes),
     }
-    for text in said:
-        subject.note(text)
-    if not run.uncaught:
+    if not uncaught:
         return Validated(run.subject, None, admission)
-    message = (
-        f"{subject.label()}: the inputs cannot tell eager from {', '.join(run.uncaught)}, even on harder draws; "
-        "nothing is claimed on this card"
-    )
+    what = found.problem or f"the inputs cannot tell eager from {', '.join(uncaught)}, even on harder draws"
+    message = f"{subject.label()}: {what}; nothing is claimed on this card"
     return Validated(subject, Finding("weak_oracle", message), admission)

@@ -121,7 +121,33 @@ def decode(tree: Tree, tensors: list[torch.Tensor]) -> Any:
 
 
 def flatten(value: Any) -> list[torch.Tensor]:
-    """The tensors of a result in the order of `encode`, the same object once. Raises `Unencodable`."""
+    """The tensors of a result in the order of `encode`, the same object once, of whatever dtype.
+
+    Raises `Unencodable`.
+    """
     tensors: list[torch.Tensor] = []
-    encode(value, tensors)
+    _collect(value, tensors)
     return tensors
+
+
+def _collect(value: Any, tensors: list[torch.Tensor]) -> None:
+    if isinstance(value, torch.Tensor):
+        if not any(known is value for known in tensors):
+            if value.dtype in NAMES:
+                encode(value, tensors)
+            else:
+                tensors.append(value)
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for name in value._fields:
+            _collect(getattr(value, name), tensors)
+    elif type(value) in (list, tuple):
+        for item in value:
+            _collect(item, tensors)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for each in dataclasses.fields(value):
+            _collect(getattr(value, each.name), tensors)
+    elif type(value) is dict:
+        for item in value.values():
+            _collect(item, tensors)
+    else:
+        encode(value, tensors)

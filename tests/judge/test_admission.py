@@ -19,6 +19,7 @@ from kforge_mcp.judge.request import subjects
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.tensor import InputRecipe
+from kforge_mcp.server.card_page import card_page
 from kforge_mcp.store import cards as card_store
 from kforge_mcp.store import projects
 from kforge_mcp.store.workspace import Workspace
@@ -89,6 +90,9 @@ def test_harder_inputs_are_used_for_the_first_candidate_and_all_that_follow(
     again = bench.judge(PASSED_THROUGH).validated
     assert again.reason == "wrong_result" and "signed inputs" in again.message, again
     assert [variant["admitted"] for variant in asked] == [False, False, True]
+    assert any(
+        "signed inputs" in line for line in card_page(workspace, bench.card.card_id).version(0, 100, 1, 0)[1].contract
+    )
 
 
 def test_timed_calls_and_sweeps_have_the_harder_inputs_too(

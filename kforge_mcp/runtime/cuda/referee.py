@@ -18,7 +18,7 @@ import torch
 from .. import flags
 from ..batch import Bound
 from ..checks import Finding
-from ..hardening import freeze
+from ..examination import adapted
 from ..inputs import TRIALS
 from ..pairs import Samples, Schedule
 from ..reference import load_reference
@@ -151,7 +151,7 @@ class CudaReferee:
         slot = call_slot(variant)
         blob_root = self._card["blob_root"]
         owners = in_place(reference, variant, slot, blob_root, device) if self._card["in_place"] else {}
-        variant = freeze(variant, variant.get("frozen", []))
+        variant = adapted(variant)
         subject = Subject(index, variant, slot, Bound(index, slot, 0, (), owners), reference, blob_root, device)
         image = subject.fresh.image()
         subject.fresh.compose(image)
@@ -215,8 +215,9 @@ class CudaReferee:
         def trials(subject: Subject, **options: Any) -> DeviceTrials:
             return DeviceTrials(subject, side, self._policy, **options)
 
-        # Tensors that keep their captured values do so since the subject was made.
-        found = validate(prepared.subject, {**known, "frozen": []}, self._mode, trials)
+        # What else was found out about the inputs is in the subject since it was made.
+        asked = {"admitted": known["admitted"], "hardness": known.get("hardness", "")}
+        found = validate(prepared.subject, asked, self._mode, trials)
         if found.admission:
             self._admissions[prepared.subject.variant["variant_id"]] = found.admission
         if found.finding:
