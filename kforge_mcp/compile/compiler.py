@@ -50,7 +50,8 @@ def compile_candidate(
 
     For CUDA, `interpreter` is the model's, whose torch the toolchain has to fit, and `architectures` are names such
     as `sm_90a` or, for PTX, `compute_80`; without them it is compiled for this machine's devices, or for common ones.
-    For the CPU, `sanitized` binaries check their own memory accesses and undefined behaviour.
+    `sanitized` binaries check their own memory accesses and undefined behaviour on the CPU; those for CUDA know the
+    source line of each instruction, for the checker that runs them.
 
     A configuration that fails to compile is left out, with a warning, as long as another one compiles.
 
@@ -62,7 +63,14 @@ def compile_candidate(
         from kforge_mcp.compile.cuda.compiler import compile_cuda
 
         return compile_cuda(
-            ctx, plan, card, configs, limits=limits, interpreter=interpreter, architectures=architectures
+            ctx,
+            plan,
+            card,
+            configs,
+            limits=limits,
+            interpreter=interpreter,
+            architectures=architectures,
+            line_info=sanitized,
         )
     limits = limits or Limits()
     toolchain = replace(find_toolchain(ctx), sanitized=sanitized)

@@ -16,6 +16,7 @@ from kforge_mcp.judge.holdout import Claim, HoldoutResult, holdout
 from kforge_mcp.judge.request import CALL_TIMEOUT_S, Config, Subject, eager_itself, subjects
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.judge.sweep import sweep
+from kforge_mcp.judge.triage import triage
 from kforge_mcp.judge.verdicts import conclude, stage_result
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
@@ -71,11 +72,15 @@ def evaluate(
     if not every or all(variant.variant_id in empty for subject in every for variant in subject.variants):
         message = "no variant with a non-empty output is claimed: there is nothing to judge"
         return Judgement(_failed(candidate_id, "validate", "contract_error", message))
-    with ctx.device_lock("cpu"), Evaluators(ctx, project, call_timeout_s=call_timeout_s) as evaluators:
-        ranking, notes = every, list[str]()
+    notes = list[str]()
+    if project.target == "cuda" and len(every) > 1:
+        worth = triage(every, project.device)
+        every, notes = worth.kept, worth.notes()
+    with Evaluators(ctx, project, call_timeout_s=call_timeout_s) as evaluators:
+        ranking = every
         if len(every) > 1:
             swept = sweep(evaluators, every, lambda text, part: ctx.progress(text, 0.2 + 0.3 * part))
-            ranking, notes = swept.ranking, swept.notes
+            ranking, notes = swept.ranking, [*notes, *swept.notes]
             if not ranking:
                 first = swept.failures[min(swept.failures)]
                 message = f"every configuration failed; the first ({_text(every[0].config)}): {first['message']}"
@@ -93,7 +98,7 @@ def evaluate(
 
 def null_judgement(ctx: JobContext, project: Project, card: OperatorCard, *, pairs: int = PAIRS) -> Judgement:
     """Judge eager in the candidate's place: the same processes, messages, checks and timing, and no difference."""
-    with ctx.device_lock("cpu"), Evaluators(ctx, project) as evaluators:
+    with Evaluators(ctx, project) as evaluators:
         schedule = {"pairs": pairs, "first_stage": min(FIRST_STAGE, pairs), "null": True}
         answer = evaluators.evaluate(eager_itself(card), mode="null", schedule=schedule)
         assert not isinstance(answer, Rejected)

@@ -48,6 +48,13 @@ class DeviceInfo(Record):
     """Threads that eager used (cpu)."""
     cpu_capability: str = ""
     memory_bytes: int = 0
+    arch: str = ""
+    """What is compiled for it, such as `sm_90a` (cuda)."""
+    sm_count: int = 0
+    """Multiprocessors (cuda)."""
+    l2_bytes: int = 0
+    driver: str = ""
+    """Release of the driver and the newest CUDA it runs (cuda)."""
     ceilings: Ceilings | None = None
 
 

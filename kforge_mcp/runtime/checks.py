@@ -3,7 +3,8 @@
 With eps of the output's dtype, c the candidate, e eager and o the oracle:
 `rmse(c, o) <= m rmse(e, o) + f eps rms(o)`, and at every position
 `|c - o| <= 4 max|e - o| + f eps max(|o|, rms of o's row)`, both per block of rows drawn in one style.
-m = 2, or 3 under 1,000 elements; f = 0.5 for 16-bit types, else 4 + min(k / 16, 256), k the longest reduction.
+m = 2, or 3 under 1,000 elements; f = 0.5 for 16-bit types, else 4 + min(k / 16, 256), k the longest reduction, times
+what the style forgives. A row is the last dimension, and those before it while it has fewer than 64 elements.
 Integers and booleans are exact, NaN and infinities stand where eager's stand.
 """
 
@@ -14,11 +15,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from .inputs import Blocks
+from .inputs import FORGIVEN, Blocks
 from .oracle import Expected
+from .tensors import position
 
 SMALL = 1000
 _PROBLEM_LIMIT = 600
+_ROW = 64
+"""The rms of fewer elements says little of the magnitudes that went into them."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def check(outputs: Sequence[torch.Tensor], expected: Expected, blocks: Blocks) -
                 learnt: Errors | None = None
                 for rows in _inside_and_outside(output.shape, blocks, part, expected):
                     c, e, o = (_part(t, blocks, rows) for t in (output, narrow, wide))
-                    finding = finding or _check_block(c, e, o, expected.longest, learnt)
+                    finding = finding or _check_block(c, e, o, expected.longest, FORGIVEN.get(style, 1.0), learnt)
                     learnt = _errors(e, o)
                 if finding:
                     where = "" if style == "captured values" else f", rows of style `{style}`"
@@ -101,11 +105,16 @@ def eager_errors(expected: Expected, blocks: Blocks) -> list[dict[str, Errors]]:
     return result
 
 
-def row_rms(values: torch.Tensor) -> torch.Tensor:
-    """The root mean square of every row along the last dimension, kept for broadcasting."""
-    if values.ndim == 0:
+def row_rms(values: torch.Tensor, calls: int = 0) -> torch.Tensor:
+    """The root mean square of the row that each element is in, for broadcasting. The first `calls` dimensions number
+    calls, which have no row in common."""
+    kept, size = values.ndim, 1
+    while kept > calls and size < _ROW:
+        kept -= 1
+        size *= values.shape[kept]
+    if kept == values.ndim:
         return values.abs()
-    return values.pow(2).mean(-1, keepdim=True).sqrt()
+    return values.pow(2).mean(tuple(range(kept, values.ndim)), keepdim=True).sqrt()
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -118,11 +127,14 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
+def plain_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Booleans as the bytes that they are: only 0 and 1 are booleans, but torch makes 1 of others when it copies."""
+    return tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor
+
+
 def describe_position(tensor: torch.Tensor, flat: int) -> str:
     """`[i, j]` of the element at this place in logical order."""
-    if tensor.ndim == 0:
-        return "[]"
-    return str([int(i) for i in torch.unravel_index(torch.tensor(flat), tensor.shape)])
+    return str(list(position(flat, tensor.shape)))
 
 
 def _inside_and_outside(
@@ -135,14 +147,17 @@ def _inside_and_outside(
     assert blocks.where.axis is not None
     rows = torch.arange(shape[blocks.where.axis]) if part is None else part
     inside = torch.isin(rows, slicing.rows)
-    return [rows[inside], rows[~inside]] if bool(inside.any()) else [rows]
+    return [found for found in (rows[inside], rows[~inside]) if len(found)]
 
 
 def _part(tensor: torch.Tensor, blocks: Blocks, part: torch.Tensor | None) -> torch.Tensor:
     if part is None:
         return tensor
     assert blocks.where.axis is not None
-    return tensor.index_select(blocks.where.axis, part)
+    first, last = int(part[0]), int(part[-1])
+    if last - first + 1 == len(part):
+        return tensor.narrow(blocks.where.axis, first, len(part))
+    return tensor.index_select(blocks.where.axis, part.to(tensor.device))
 
 
 def real_parts(tensor: torch.Tensor) -> torch.Tensor:
@@ -173,6 +188,7 @@ def _errors(e: torch.Tensor, o: torch.Tensor) -> Errors:
 
 
 def _check_exact(output: torch.Tensor, narrow: torch.Tensor, label: str) -> Finding | None:
+    output, narrow = plain_bytes(output), plain_bytes(narrow)
     wrong = output != narrow
     if not bool(wrong.any()):
         return None
@@ -186,13 +202,15 @@ def _check_exact(output: torch.Tensor, narrow: torch.Tensor, label: str) -> Find
 
 
 def _check_block(
-    c: torch.Tensor, e: torch.Tensor, o: torch.Tensor, longest: int, learnt: Errors | None = None
+    c: torch.Tensor, e: torch.Tensor, o: torch.Tensor, longest: int, forgiven: float, learnt: Errors | None = None
 ) -> Finding | None:
     """What is wrong with a block. With `learnt`, eager's errors in other rows of the style, `o` is eager itself: then
     the candidate may be off by its own error and eager's, as in timed calls."""
     if c.numel() == 0:
         return None
     tolerance = slack(c.dtype if not c.is_complex() else torch.float32, longest)
+    if c.dtype.itemsize > 2:
+        tolerance *= forgiven
     wide_c, wide_e, wide_o = (real_parts(t).double() for t in (c, e, o))
     if c.is_complex():
         wide_c, wide_e, wide_o = (consistent(t) for t in (wide_c, wide_e, wide_o))

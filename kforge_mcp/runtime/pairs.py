@@ -57,6 +57,8 @@ class Samples:
     null_candidate_s: list[float] = field(default_factory=list)
     overhead_s: float = 0.0
     """What a batch without calls takes, included in every batch; not subtracted."""
+    own_share: float = 1.0
+    """Part of the candidate's time in kernels of its own."""
 
     def as_json(self) -> dict[str, Any]:
         """For the result's JSON."""

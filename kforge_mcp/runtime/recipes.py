@@ -60,12 +60,13 @@ def draw(
     scale: float = 1.0,
     shift: float = 0.0,
 ) -> torch.Tensor:
-    """A fresh CPU tensor with the layout of `spec`, its values from `spec["recipe"]`; gaps are not initialised.
+    """A fresh tensor with the layout of `spec`, its values from `spec["recipe"]`; gaps are not initialised.
 
-    Floating values come out as `value * scale + shift`. A `constant` recipe reads the sample from `blob_root`, a
-    `varied` one (which no capture makes, see `examination.py`) shuffles a mask and moves positions.
+    It lies on the generator's device. Floating values come out as `value * scale + shift`. A `constant` recipe reads
+    the sample from `blob_root`, a `varied` one (which no capture makes, see `examination.py`) shuffles a mask and moves
+    positions.
     """
-    tensor = allocate(spec)
+    tensor = allocate(spec, generator.device)
     recipe = spec["recipe"]
     if recipe["kind"] in ("constant", "varied"):
         if spec.get("sample"):
@@ -93,13 +94,15 @@ def _draw_part(
     base: torch.Tensor, recipe: dict[str, Any], generator: torch.Generator, scale: float, shift: float
 ) -> None:
     if recipe["kind"] == "bool":
-        base.copy_(torch.rand(base.shape, generator=generator) < recipe["true_share"])
+        base.copy_(torch.rand(base.shape, generator=generator, device=generator.device) < recipe["true_share"])
     elif recipe["kind"] == "integers":
         span = recipe["high"] - recipe["low"] + 1
         if recipe.get("distinct_last") and base.ndim and span >= base.shape[-1]:
             values = _draw_distinct(recipe, base.shape, generator)
         else:
-            values = torch.randint(recipe["low"], recipe["high"] + 1, base.shape, generator=generator)
+            values = torch.randint(
+                recipe["low"], recipe["high"] + 1, base.shape, generator=generator, device=generator.device
+            )
         if recipe["sorted_last"] and base.ndim:
             values = values.sort(dim=-1).values
             # Offsets begin at 0 and end at a length: the ends are kept.
@@ -137,7 +140,7 @@ def is_position(tensor: torch.Tensor) -> bool:
 def _vary(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if is_mask(tensor):
         return _vary_mask(tensor, generator)
-    distinct(tensor).add_(int(torch.randint(1, _FARTHEST + 1, (), generator=generator)))
+    distinct(tensor).add_(int(torch.randint(1, _FARTHEST + 1, (), generator=generator, device=generator.device)))
     return tensor
 
 
@@ -147,12 +150,13 @@ def _vary_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor
     values = distinct(tensor)
     rows = values.reshape(-1, values.shape[-1])
     if bool((rows == rows[0, 0]).all()):
-        flips = torch.rand(rows.shape, generator=generator) < _FLIPPED
-        kept = torch.randint(0, rows.shape[-1], (len(rows), 1), generator=generator)
+        device = generator.device
+        flips = torch.rand(rows.shape, generator=generator, device=device) < _FLIPPED
+        kept = torch.randint(0, rows.shape[-1], (len(rows), 1), generator=generator, device=device)
         flips.scatter_(1, kept, torch.zeros_like(kept, dtype=torch.bool))
         rows = torch.where(flips, (1 - rows[0, 0].long()).to(rows.dtype), rows)
     else:
-        rows = rows.gather(1, torch.rand(rows.shape, generator=generator).argsort(-1))
+        rows = rows.gather(1, torch.rand(rows.shape, generator=generator, device=generator.device).argsort(-1))
     values.copy_(rows.view(values.shape))
     return tensor
 
@@ -160,20 +164,21 @@ def _vary_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor
 def _draw_distinct(recipe: dict[str, Any], shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     """Rows of integers of the range, each at most once in a row."""
     size = recipe["high"] - recipe["low"] + 1
-    rows = torch.rand((*shape[:-1], size), generator=generator)
+    rows = torch.rand((*shape[:-1], size), generator=generator, device=generator.device)
     return rows.argsort(dim=-1)[..., : shape[-1]] + recipe["low"]
 
 
 def _draw_values(
     recipe: dict[str, Any], shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
 ) -> torch.Tensor:
-    quantiles = torch.tensor(recipe["quantiles"] or [0.0], dtype=dtype)
+    device = generator.device
+    quantiles = torch.tensor(recipe["quantiles"] or [0.0], dtype=dtype, device=device)
     steps = quantiles.diff(append=quantiles[-1:])
-    place = torch.rand(shape, generator=generator, dtype=dtype).mul_(len(quantiles) - 1)
+    place = torch.rand(shape, generator=generator, dtype=dtype, device=device).mul_(len(quantiles) - 1)
     index = place.floor().long()
     values = steps[index].mul_(place.sub_(index)).add_(quantiles[index])
     if recipe["zeros_share"]:
-        values.masked_fill_(torch.rand(shape, generator=generator) < recipe["zeros_share"], 0.0)
+        values.masked_fill_(torch.rand(shape, generator=generator, device=device) < recipe["zeros_share"], 0.0)
     return values
 
 

@@ -18,14 +18,12 @@ from . import candidate_side, flags, sandbox, twin_side
 from .arena import Arena, place_call
 from .batch import Bound, arena_bytes, bind_arguments
 from .checks import Finding
-from .examination import adapted, examine
-from .hardening import hardened
-from .inputs import TRIALS
 from .pairs import Schedule, Timing, most_calls
 from .reference import load_reference
 from .sides import LOAD, PREPARE, Side, SideError, start
 from .subject import Subject, in_place
 from .trials import Policy, Trials, process_changed
+from .validation import validate
 
 Progress = Callable[[str], None]
 _START_TIMEOUT_S = 120.0
@@ -129,42 +127,15 @@ class Referee:
 
     def _validate(self, subject: Subject, side: Side | None) -> tuple[Subject, Finding | None]:
         """The subject to time, on the inputs that it was found to need, and the first finding of its trials."""
-        judging = self._request["mode"] == "judge"
         variant = subject.variant
-        subject = subject.with_variant(adapted(variant))
-        hardness = variant.get("hardness", "")
-        if not judging:
-            subject = hardened(subject, hardness)
-            return subject, Trials(subject, side, self._policy, self._original, admit=False).run(TRIALS[2:3])
-        if variant["admitted"]:
-            trials = Trials(subject, side, self._policy, self._original, admit=False, hardness=hardness)
-            finding = trials.run()
-            return trials.subject, finding
-        return self._admit(subject, side)
 
-    def _admit(self, subject: Subject, side: Side | None) -> tuple[Subject, Finding | None]:
-        """Validate for the first time: find out on which inputs eager works and what they can tell."""
-        subject, found = examine(subject)
-        trials = Trials(subject, side, self._policy, self._original)
-        finding = None if found.problem else trials.run()
-        if finding:
-            return subject, finding
-        for text in found.notes:
-            subject.note(text)
-        uncaught = [found.problem] if found.problem else trials.uncaught
-        self._admissions[subject.variant["variant_id"]] = {
-            "hardness": trials.hardness,
-            "frozen": found.frozen,
-            "varied": found.varied,
-            "in_range": found.in_range,
-            "oracle": found.oracle,
-            "uncaught": uncaught,
-            "notes": list(subject.notes),
-        }
-        if not uncaught:
-            return trials.subject, None
-        what = found.problem or (f"the inputs cannot tell eager from {', '.join(uncaught)}, even on harder draws")
-        return subject, Finding("weak_oracle", f"{subject.label()}: {what}; nothing is claimed on this card")
+        def trials(subject: Subject, **options: Any) -> Trials:
+            return Trials(subject, side, self._policy, self._original, **options)
+
+        found = validate(subject, variant, self._request["mode"], trials)
+        if found.admission:
+            self._admissions[variant["variant_id"]] = found.admission
+        return found.subject, found.finding
 
     def _state_changed(self, candidate: Side) -> Finding | None:
         return process_changed(candidate, self._policy, self._state(candidate), self._original)

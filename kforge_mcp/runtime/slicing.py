@@ -105,7 +105,8 @@ def slicing(variant: dict[str, Any], blocks: Blocks, generator: torch.Generator)
     for style in sorted(set(blocks.order)):
         mine = torch.nonzero(styles == style).flatten()
         count = min(len(mine), max(_LEAST_ROWS, int(len(mine) * part)))
-        found.append(mine[torch.randperm(len(mine), generator=generator)[:count]])
+        order = torch.randperm(len(mine), generator=generator, device=generator.device).cpu()
+        found.append(mine[order[:count]])
     rows = torch.cat(found).sort().values
     if len(rows) >= size:
         return None

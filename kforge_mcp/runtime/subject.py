@@ -34,6 +34,7 @@ class Subject:
     bound: Bound
     reference: Reference
     blob_root: str
+    device: str = "cpu"
     errors: list[dict[str, Errors]] = field(default_factory=list)
     longest: int = 0
     notes: list[str] = field(default_factory=list)
@@ -41,8 +42,9 @@ class Subject:
 
     def __post_init__(self) -> None:
         self.where = block_axis(self.variant)
-        self.generator = torch.Generator().manual_seed(secrets.randbits(63))
-        self.fresh = FreshInputs(self.variant, self.slot, self.where, secrets.randbits(63), self.blob_root)
+        self.generator = torch.Generator(self.device).manual_seed(secrets.randbits(63))
+        seed = secrets.randbits(63)
+        self.fresh = FreshInputs(self.variant, self.slot, self.where, seed, self.blob_root, self.device)
 
     def eager(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Eager's flat results on the variant's tensors."""
@@ -99,9 +101,11 @@ class Subject:
         return f"variant {self.variant['variant_id']} ({shapes}; {'/'.join(kinds)})"
 
 
-def in_place(reference: Reference, variant: dict[str, Any], slot: Slot, blob_root: str) -> dict[int, int]:
+def in_place(
+    reference: Reference, variant: dict[str, Any], slot: Slot, blob_root: str, device: str = "cpu"
+) -> dict[int, int]:
     """Which outputs of eager are inputs that it changed: output index to input index."""
-    fresh = FreshInputs(variant, slot, block_axis(variant), secrets.randbits(63), blob_root)
+    fresh = FreshInputs(variant, slot, block_axis(variant), secrets.randbits(63), blob_root, device)
     image = fresh.image()
     fresh.compose(image)
     inputs = [place.view(image) for place in slot.inputs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -50,6 +51,15 @@ def specification(tensor: torch.Tensor, storage_ids: dict[int, int] | None = Non
     }
 
 
+def position(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The indices of the element at this place in logical order; `torch.unravel_index` imports the compiler for it."""
+    indices: list[int] = []
+    for size in reversed(shape):
+        flat, index = divmod(flat, size)
+        indices.insert(0, index)
+    return tuple(indices)
+
+
 def to_bytes(tensor: torch.Tensor) -> bytes:
     """The bytes from the first to the last element, gaps included."""
     count = extent(tensor)
@@ -59,21 +69,25 @@ def to_bytes(tensor: torch.Tensor) -> bytes:
     return ctypes.string_at(flat.data_ptr(), count * flat.element_size())
 
 
-def allocate(spec: dict[str, Any]) -> torch.Tensor:
-    """An uninitialised CPU tensor with the layout and the address modulo 64 that `spec` states."""
+def allocate(spec: dict[str, Any], device: torch.device | str = "cpu") -> torch.Tensor:
+    """An uninitialised tensor with the layout and the address modulo 64 that `spec` states."""
     dtype = DTYPES[spec["dtype"]]
     shape, stride = spec["shape"], spec["stride"]
     count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
     size = torch.empty((), dtype=dtype).element_size()
-    raw = torch.empty(count * size + 128, dtype=torch.uint8)
+    raw = torch.empty(count * size + 128, dtype=torch.uint8, device=device)
     start = (spec.get("alignment", 0) - raw.data_ptr()) % 64
     flat = raw[start : start + count * size].view(dtype)
     return flat.as_strided(shape, stride, flat.storage_offset())
 
 
 def fill(tensor: torch.Tensor, data: bytes) -> torch.Tensor:
-    """Copy bytes as `to_bytes` made them into a CPU tensor of the same layout, and return it."""
-    if data:
+    """Copy bytes as `to_bytes` made them into a tensor of the same layout, and return it."""
+    if data and tensor.device.type != "cpu":
+        count = extent(tensor)
+        flat = torch.frombuffer(bytearray(data), dtype=tensor.dtype, count=count)
+        tensor.as_strided((count,), (1,), tensor.storage_offset()).copy_(flat)
+    elif data:
         ctypes.memmove(tensor.data_ptr(), data, len(data))
     return tensor
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from .admission import Admission
+from .arena import Place
 from .batch import Batch
 from .checks import Finding, check, same_bits
 from .hardening import hardened, levels
@@ -51,6 +52,9 @@ class Trials:
         self._policy = policy
         self._floating_point = floating_point
         self._dice = random.Random()
+        self._last: list[tuple[Place, torch.Tensor]] = []
+        self._left: list[tuple[Place, torch.Tensor]] = []
+        """What the latest call, and that of the draw before, left in outputs and workspaces."""
         self._admission = Admission(subject.eager) if admit else None
         self._hardness = hardness
 
@@ -111,18 +115,27 @@ class Trials:
         return image
 
     def _one(self, draw: Draw) -> Finding | None:
-        """Run the candidate twice, then let the expected output come into being and compare."""
+        """Run the candidate twice, then let the expected output come into being and compare.
+
+        The second run finds in outputs and workspaces what the call on the draw before left there, as it would in a
+        model, whose memory is used again and again.
+        """
         image = self._image(draw)
         runs: list[list[torch.Tensor]] = []
         for attempt in range(2 if self._side else 0):
             if attempt:
                 self._subject.fresh.renew_surroundings(image)
+                for place, left in self._left:
+                    image[place.start : place.start + place.size] = left
             outputs = self._call(image)
             if isinstance(outputs, Finding):
                 return outputs
             runs.append(outputs)
+        self._left = self._last
         try:
             known = self._subject.expect(image, draw.blocks)
+        except torch.OutOfMemoryError:
+            raise
         except EAGER_FAILURES as error:
             self._subject.note(
                 f"eager fails on {draw.trial} ({type(error).__name__}: {str(error)[:100]}); that draw is left out"
@@ -150,8 +163,9 @@ class Trials:
         assert self._side is not None
         batch = Batch(self._side, self._subject.bound, 1, self._dice, self._policy.call_timeout_s)
         state = batch.prepare()
-        batch.run([image])
+        batch.run([image], watched=True)
         finding = batch.trespass([image]) or process_changed(self._side, self._policy, state, self._floating_point)
+        self._last = self._subject.fresh.left_behind(batch.memories[0])
         return finding or [tensor.clone() for tensor in batch.outputs()[0]]
 
 
