@@ -43,8 +43,9 @@ format: setup
 bench: setup
 	for file in $(filter-out %gpu.py,$(wildcard benchmarks/bench_*.py)); do $(SERVER)/bin/python $$file || exit; done
 
-bench-gpu: setup
-	for file in $(wildcard benchmarks/bench_*gpu.py); do $(SERVER)/bin/python $$file || exit; done
+# On a machine with a GPU; KFORGE_PYTHON needs a torch with CUDA, and what the workloads import.
+bench-gpu: $(SERVER)/.ready
+	for file in benchmarks/bench_*gpu.py; do $(SERVER)/bin/python $$file || exit; done
 
 clean:
 	rm -rf $(SERVER) $(MODEL) .pytest_cache .ruff_cache .hypothesis build dist

@@ -61,7 +61,7 @@ def measure(name: str, workspace: Workspace, python: str) -> dict[str, Any]:
         "eligible": sum(card.eligible for card in ranked),
         "variants": sum(len(card.variants) for card in ranked),
         "replayed": checked["replayed"],
-        "top": [(card.name, card.level, card.share, card.gain_ceiling) for card in ranked[:SHOWN]],
+        "top": [(card.name, card.level, card.share, card.gain_ceiling, card.headroom) for card in ranked[:SHOWN]],
         "specialist": [(wanted, places.get(wanted, 0)) for wanted in workload.specialist],
         "forward_s": plain["forward_s"],
         "capture_s": captured.seconds,
@@ -99,9 +99,9 @@ def write(rows: list[dict[str, Any]], packages: str) -> str:
         "level add up to at most 1 on each level; every stored call, rerun in another process, gives the "
         "original's output bit for bit; every variant runs on generated inputs and stays finite; the workload's result "
         "is unchanged and nothing stays patched; capture takes at most ten plain forwards + 30 s of processor time and "
-        "2 GiB of memory more than the workload itself. Wall times are those of a shared machine, with a load average "
-        f"of {max(row['load'] for row in measured):.0f} on {os.cpu_count()} cores at most, without waiting for the "
-        "device; imports of the libraries, three times, are most of them.",
+        "2 GiB of memory more than the workload itself. Wall times are without waiting for the device, at a load "
+        f"average of {max(row['load'] for row in measured):.0f} on {os.cpu_count()} cores at most; imports of the "
+        "libraries, three times, are most of them.",
         "",
         "| workload | cards (eligible) | variants (replayed from samples) | plain forward | capture (processor time) "
         "| extra memory | what a specialist would name: place by gain | faults |",
@@ -117,16 +117,33 @@ def write(rows: list[dict[str, Any]], packages: str) -> str:
         )
     lines += [
         "",
-        "A named card below the tenth place mostly has cards above it that contain it (a layer, its attention) or "
-        "that it consists of (`torch.mul`, `torch.nn.functional.linear`): at these sizes their shares are close.",
+        _places(measured),
+        "",
+        "The first ten cards of each workload: headroom, the part of the workload's time that own kernels can be "
+        "expected to save beyond the cards inside, by which cards are listed (`docs/design/ranking-cards.md`); in "
+        "brackets the ceiling, by how much the whole workload could get faster at most from this card, and its share "
+        "of the time.",
+        "",
     ]
-    lines += ["", "The ten cards with the largest gain ceilings (share of the workload's time):", ""]
     lines += ["| workload | cards |", "|---|---|"]
     for row in measured:
-        top = ", ".join(f"`{name}` {gain:.2f}x ({share:.0%})" for name, _, share, gain in row["top"])
+        top = ", ".join(
+            f"`{name}` {'unknown' if room is None else format(room, '.1%')} ({gain:.2f}x, {share:.0%})"
+            for name, _, share, gain, room in row["top"]
+        )
         lines.append(f"| {row['name']} | {top} |")
     failed = [f"- {row['name']}: {'; '.join(row['faults'])}" for row in rows if "cards" not in row]
     return "\n".join([*lines, *(["", *failed] if failed else [])]) + "\n"
+
+
+def _places(measured: list[dict[str, Any]]) -> str:
+    """How many of the named cards are among the first that a client sees."""
+    named = [(row["name"], name, place) for row in measured for name, place in row["specialist"]]
+    low = [
+        f"`{name}` of {workload} ({place or 'no card'})" for workload, name, place in named if not 0 < place <= SHOWN
+    ]
+    text = f"{len(named) - len(low)} of the {len(named)} cards that a specialist would name are among the first {SHOWN}"
+    return f"{text}; below stand {', '.join(low)}." if low else f"{text}."
 
 
 def packages_of(python: str) -> str:

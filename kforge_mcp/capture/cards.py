@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kforge_mcp.capture.ceilings import matrix_dtype, speed_of_light_us
-from kforge_mcp.capture.times import CardTimes, WorkloadTimes, gain_ceiling
+from kforge_mcp.capture.headroom import TimedCall, headrooms
+from kforge_mcp.capture.times import CardTimes, WorkloadTimes, gain_ceiling, level_of
 from kforge_mcp.records.base import new_id
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Ceilings
@@ -21,8 +22,14 @@ def build_cards(
     project_id: str, sampled: dict[str, Any], times: WorkloadTimes, ceilings: Ceilings
 ) -> list[OperatorCard]:
     """The cards of a project, in the order in which the workload first calls them."""
-    names = {draft["label"]: draft["name"] for draft in sampled["cards"]}
-    return [_card(project_id, draft, times.cards[draft["label"]], ceilings, names) for draft in sampled["cards"]]
+    drafts = sampled["cards"]
+    names = {draft["label"]: draft["name"] for draft in drafts}
+    variants = {draft["label"]: _variants(draft, times.cards[draft["label"]], ceilings) for draft in drafts}
+    room = _headrooms(sampled["calls"], variants, times) if times.call_us else {}
+    return [
+        _card(project_id, draft, times.cards[label], variants[label], room.get(label), names)
+        for label, draft in zip(names, drafts, strict=True)
+    ]
 
 
 def observed_rates(sampled: dict[str, Any], times: WorkloadTimes) -> dict[str, float]:
@@ -37,16 +44,42 @@ def observed_rates(sampled: dict[str, Any], times: WorkloadTimes) -> dict[str, f
     return best
 
 
+def _variants(draft: dict[str, Any], times: CardTimes, ceilings: Ceilings) -> dict[str, Variant]:
+    return {part["key"]: _variant(part, times, ceilings) for part in draft["variants"]}
+
+
+def _headrooms(
+    calls: list[list[Any]], variants: dict[str, dict[str, Variant]], times: WorkloadTimes
+) -> dict[str, float]:
+    products = {label for label, known in variants.items() if any(variant.flops for variant in known.values())}
+    timed = []
+    for (label, key, parent), us in zip(calls, times.call_us, strict=True):
+        variant = variants.get(label, {}).get(key)
+        timed.append(
+            TimedCall(
+                label=label,
+                us=us,
+                parent=parent,
+                light_us=None if variant is None else variant.speed_of_light_us,
+                fastest_us=None if variant is None else times.cards[label].variant_fastest_us[key],
+                is_product=level_of(label) == "torch" and label in products,
+            )
+        )
+    return headrooms(timed, times.observed_us)
+
+
 def _card(
-    project_id: str, draft: dict[str, Any], times: CardTimes, ceilings: Ceilings, names: dict[str, str]
+    project_id: str,
+    draft: dict[str, Any],
+    times: CardTimes,
+    known: dict[str, Variant],
+    room: float | None,
+    names: dict[str, str],
 ) -> OperatorCard:
-    variants = [_variant(part, times, ceilings) for part in draft["variants"]]
-    keys = [part["key"] for part in draft["variants"]]
-    parts = [
-        (times.variant_share[key], variant.speed_of_light_us, variant.eager_us)
-        for key, variant in zip(keys, variants, strict=True)
-    ]
-    ceiling = gain_ceiling(parts)
+    variants = list(known.values())
+    ceiling = gain_ceiling(
+        [(times.variant_share[key], variant.speed_of_light_us, variant.eager_us) for key, variant in known.items()]
+    )
     return OperatorCard(
         card_id=new_id("card"),
         project_id=project_id,
@@ -60,6 +93,7 @@ def _card(
         share=times.share,
         own_share=times.own_share,
         gain_ceiling=ceiling,
+        headroom=None if room is None else min(room, 1.0 - 1.0 / ceiling),
         worth_it=bool(variants) and ceiling >= WORTH_IT,
         parents=_named(draft["parents"], names),
         children=_named(draft["children"], names),

@@ -28,9 +28,11 @@ def card_row(card: OperatorCard) -> dict[str, Any]:
 
 
 def sort_cards(cards: list[OperatorCard], sort: str = "gain") -> list[OperatorCard]:
-    """Cards by `gain` (ceiling, eligible ones first), `share`, `calls` or `name`. Raises `UsageError` for another."""
+    """Cards by `gain` (headroom, eligible ones first), `share`, `calls` or `name`. Raises `UsageError` for another."""
     if sort == "gain":
-        return sorted(cards, key=lambda card: (not card.eligible, -card.gain_ceiling, -card.share, card.name))
+        return sorted(
+            cards, key=lambda card: (not card.eligible, -_headroom(card), not card.worth_it, -card.share, card.name)
+        )
     if sort == "share":
         return sorted(cards, key=lambda card: (-card.share, card.name))
     if sort == "calls":
@@ -38,3 +40,8 @@ def sort_cards(cards: list[OperatorCard], sort: str = "gain") -> list[OperatorCa
     if sort == "name":
         return sorted(cards, key=lambda card: (card.name, card.qualified_name))
     raise UsageError(f"cards cannot be sorted by {sort!r}; use one of {', '.join(SORTS)}")
+
+
+def _headroom(card: OperatorCard) -> float:
+    """Where it is not known, what the ceiling leaves: W - W / g of a workload W."""
+    return 1.0 - 1.0 / max(1.0, card.gain_ceiling) if card.headroom is None else card.headroom

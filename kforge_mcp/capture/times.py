@@ -21,6 +21,8 @@ class CardTimes:
     own_share: float = 0.0
     variant_us: dict[str, float] = field(default_factory=dict)
     """Median time of one call, by variant key, microseconds."""
+    variant_fastest_us: dict[str, float] = field(default_factory=dict)
+    """The shortest of all its calls in all runs: others on the machine lengthen a call, nothing shortens it."""
     variant_calls: dict[str, int] = field(default_factory=dict)
     variant_share: dict[str, float] = field(default_factory=dict)
 
@@ -29,13 +31,18 @@ class CardTimes:
 class WorkloadTimes:
     """Times of a workload; `workload_us` is the median plain run. `aligned` is False if the passes saw other calls.
 
-    `idle_share` is the part of the time outside of torch operators: in Python, and in waiting for it.
+    `idle_share` is the part of the time outside of torch operators, in Python and in waiting for it; of a GPU the
+    part in which it does nothing.
     """
 
     workload_us: float
     aligned: bool
     cards: dict[str, CardTimes]
     idle_share: float = 0.0
+    observed_us: float = 0.0
+    """The median of the runs in which calls were timed."""
+    call_us: list[float] = field(default_factory=list)
+    """The median time of each call in order, scaled as shares are; empty if not aligned."""
 
 
 def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes:
@@ -50,6 +57,7 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
     outermost = _outermost(labels, parents)
     runs, walls = timing["durations"], timing["observed_us"]
     each_us = [median(column) for column in zip(*runs, strict=True)]
+    fastest_us = [min(column) for column in zip(*runs, strict=True)]
     wall_us = median(walls)
     own_us, scale = _own_times(labels, parents, each_us, wall_us)
     places: dict[str, list[int]] = {}
@@ -76,14 +84,27 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
             own = [index for other, index in keys[label] if other == key]
             card.variant_calls[key] = len(own)
             card.variant_us[key] = median(each_us[index] for index in own) if aligned else mean_us
+            card.variant_fastest_us[key] = min(fastest_us[index] for index in own) if aligned else mean_us
             counted = [index for index in own if not aligned or index in outermost]
             spent = sum(each_us[index] for index in counted) if aligned else mean_us * len(counted)
             card.variant_share[key] = factor * spent / wall_us
         # Medians of calls may add up to more than the median of the runs.
         excess = max(1.0, sum(card.variant_share.values()) / card.share if card.share else 1.0)
         card.variant_share = {key: share / excess for key, share in card.variant_share.items()}
-    busy = sum(card.own_share for label, card in cards.items() if level_of(label) == "torch")
-    return WorkloadTimes(median(timing["plain_us"]), aligned, cards, max(0.0, 1.0 - busy))
+    workload_us = median(timing["plain_us"])
+    if "busy_us" in timing:
+        busy = median(timing["busy_us"]) / workload_us
+    else:
+        busy = sum(card.own_share for label, card in cards.items() if level_of(label) == "torch")
+    scaled = [scale.get(level_of(label), 1.0) * us for label, us in zip(labels, each_us, strict=True)]
+    return WorkloadTimes(
+        workload_us=workload_us,
+        aligned=aligned,
+        cards=cards,
+        idle_share=max(0.0, 1.0 - busy),
+        observed_us=wall_us,
+        call_us=scaled if aligned else [],
+    )
 
 
 def level_of(label: str) -> str:

@@ -36,6 +36,8 @@ class OperatorCard(Record):
     """The same without what cards of the same level inside it take: these add up to at most 1 on each level."""
     gain_ceiling: float
     """Largest factor by which the whole workload could get faster from this card alone."""
+    headroom: float | None = None
+    """Part of the workload's time, 0 to 1, that own kernels could save here beyond the cards inside; None: unknown."""
     worth_it: bool
     parents: list[str] = Field(default_factory=list)
     """Names of the cards whose calls contain this one's."""

@@ -19,6 +19,8 @@ from typing import Any
 PACKAGE = "kforge_runtime"
 OPERATIONS = {
     "describe": "describe:describe",
+    "gpu": "capture_device:gpu",
+    "load": "capture:load",
     "capture": "capture:capture",
     "ceilings": "ceilings:measure",
     "evaluate": "evaluator:serve",

@@ -93,6 +93,8 @@ def _state(module: torch.nn.Module | None) -> Iterator[tuple[str, torch.Tensor]]
 
 
 def _encode(name: str, value: Any, tensors: list[torch.Tensor]) -> Tree:
+    if isinstance(value, torch.nn.Module):
+        raise IneligibleError(f"takes the module {type(value).__name__} itself as {name}; see that module's card")
     try:
         return encode(value, tensors)
     except Unencodable as error:
@@ -116,7 +118,8 @@ def describe_arguments(
     positions = {id(tensor): index for index, tensor in enumerate(bound.tensors)}
     arguments = [
         _argument(c_name(name, taken), "input", path, value, positions)
-        for name, path, value in bound.named or _passed(subject, module, args, kwargs)
+        for item in bound.named or _passed(subject, module, args, kwargs)
+        for name, path, value in _parts(*item)
     ]
     buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)} if module is not None else set()
     seen: set[int] = set()
@@ -176,6 +179,16 @@ def _passed(
         position += 1
 
 
+def _parts(name: str, path: str, value: Any) -> Iterator[tuple[str, str, Any]]:
+    """The value itself, or where it mixes tensors with other things (`x[:, index]`) its parts: `key_0`, `key_1`."""
+    is_tuple = isinstance(value, (list, tuple)) and bool(value) and not is_constant(value)
+    if is_tuple and not all(isinstance(item, torch.Tensor) for item in value):
+        for index, item in enumerate(value):
+            yield from _parts(f"{name}_{index}", f"{path}[{index}]", item)
+    else:
+        yield name, path, value
+
+
 def _argument(name: str, role: str, path: str, value: Any, positions: dict[int, int]) -> dict[str, Any]:
     base = {"name": name, "role": role, "path": path}
     if value is None:
@@ -192,7 +205,21 @@ def _argument(name: str, role: str, path: str, value: Any, positions: dict[int, 
         return {**base, "kind": "constant", "role": "constant", "value": str(value).removeprefix("torch.")}
     if is_constant(value):
         return {**base, "kind": "constant", "role": "constant", "value": _said(value)}
+    if value is Ellipsis:
+        return {**base, "kind": "constant", "role": "constant", "value": "..."}
+    if isinstance(value, slice) and not any(isinstance(bound, torch.Tensor) for bound in _bounds(value)):
+        return {**base, "kind": "constant", "role": "constant", "value": _written_slice(value)}
     raise IneligibleError(f"takes {name} as a {type(value).__name__} whose parts have no names of their own")
+
+
+def _bounds(value: slice) -> tuple[Any, Any, Any]:
+    return value.start, value.stop, value.step
+
+
+def _written_slice(value: slice) -> str:
+    """A slice as Python writes it: `1:`, `:-1`, `::2`."""
+    start, stop, step = ("" if bound is None else str(bound) for bound in _bounds(value))
+    return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
 
 
 def _said(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry
 
 _aten = torch.ops.aten
 _GATHERS = {_aten.embedding, _aten.index, _aten.index_select, _aten.gather, _aten.take, _aten.take_along_dim}
@@ -17,7 +17,33 @@ _BAGS = {_aten._embedding_bag, _aten._embedding_bag_forward_only}
 _INDEXING = {_aten.index, _aten._unsafe_index}
 _MASKS = (torch.bool, torch.uint8)
 _RECURRENT = {_aten.mkldnn_rnn_layer, _aten._cudnn_rnn}
-_CPU_ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu
+_ATTENTION = {
+    _aten._scaled_dot_product_flash_attention,
+    _aten._scaled_dot_product_efficient_attention,
+    _aten._scaled_dot_product_cudnn_attention,
+    _aten._scaled_dot_product_flash_attention_for_cpu,
+}
+
+
+def _grouped(left: torch.Tensor, right: torch.Tensor, *_: Any) -> int:
+    """Rows of a flat `left`, or columns of a flat `right`, are split among the groups."""
+    products = left.numel() * right.shape[-1]
+    return 2 * (products // left.shape[0] if left.ndim == 3 and right.ndim == 2 else products)
+
+
+_PRODUCTS: dict[Any, Callable[..., int]] = {
+    _aten._grouped_mm: _grouped,
+    _aten._scaled_grouped_mm: _grouped,
+    _aten._int_mm: lambda left, right: 2 * left.numel() * right.shape[-1],
+    _aten._addmm_activation: lambda _, left, right: 2 * left.numel() * right.shape[-1],
+    _aten.mv: lambda matrix, _: 2 * matrix.numel(),
+    _aten.addmv: lambda _, matrix, __: 2 * matrix.numel(),
+    _aten.dot: lambda left, _: 2 * left.numel(),
+    _aten.vdot: lambda left, _: 2 * left.numel(),
+    _aten.linalg_solve_triangular: lambda matrix, right: right.numel() * matrix.shape[-1],
+}
+"""Operations of matrix products by their positional operands, where `torch.utils.flop_counter` has none."""
+_OPERANDS = {_aten.addmv: 3, _aten._addmm_activation: 3}
 
 
 @dataclass
@@ -88,11 +114,19 @@ def _depends_on_values(func: Any, args: Any) -> bool:
     return torch.Tag.dynamic_output_shape in func.tags or torch.Tag.data_dependent_output in func.tags
 
 
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
+    """Both products, for each head of the queries; fewer heads of keys and values are shared, which torch's own
+    formula refuses."""
+    return 2 * (query.numel() // query.shape[-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+
+
 def _flops(packet: Any, args: Any, kwargs: Any, result: Any) -> int:
+    if packet in _ATTENTION:
+        return _attention(*args[:3])
     if packet in flop_registry:
         return int(flop_registry[packet](*args, **kwargs, out_val=result))
-    if packet is _CPU_ATTENTION:
-        return int(sdpa_flop_count(args[0].shape, args[1].shape, args[2].shape))
+    if packet in _PRODUCTS:
+        return int(_PRODUCTS[packet](*args[: _OPERANDS.get(packet, 2)]))
     if packet in _RECURRENT:
         # At every step of every sequence the input and the last state meet their weight matrices.
         steps = args[0].numel() // args[0].shape[-1]

@@ -62,11 +62,11 @@ def draw(
 ) -> torch.Tensor:
     """A fresh tensor with the layout of `spec`, its values from `spec["recipe"]`; gaps are not initialised.
 
-    It lies on the generator's device. Floating values come out as `value * scale + shift`. A `constant` recipe reads
-    the sample from `blob_root`, a `varied` one (which no capture makes, see `examination.py`) shuffles a mask and moves
-    positions.
+    The values are drawn on the generator's device. The tensor is there too if that is no CPU, else on its own device.
+    Floating values come out as `value * scale + shift`. A `constant` recipe reads the sample from `blob_root`, a
+    `varied` one (which no capture makes, see `examination.py`) shuffles a mask and moves positions.
     """
-    tensor = allocate(spec, generator.device)
+    tensor = allocate(spec, generator.device if generator.device.type != "cpu" else None)
     recipe = spec["recipe"]
     if recipe["kind"] in ("constant", "varied"):
         if spec.get("sample"):
@@ -94,15 +94,14 @@ def _draw_part(
     base: torch.Tensor, recipe: dict[str, Any], generator: torch.Generator, scale: float, shift: float
 ) -> None:
     if recipe["kind"] == "bool":
-        base.copy_(torch.rand(base.shape, generator=generator, device=generator.device) < recipe["true_share"])
+        base.copy_(_uniform(base.shape, generator) < recipe["true_share"])
     elif recipe["kind"] == "integers":
         span = recipe["high"] - recipe["low"] + 1
         if recipe.get("distinct_last") and base.ndim and span >= base.shape[-1]:
             values = _draw_distinct(recipe, base.shape, generator)
         else:
-            values = torch.randint(
-                recipe["low"], recipe["high"] + 1, base.shape, generator=generator, device=generator.device
-            )
+            low, end = recipe["low"], recipe["high"] + 1
+            values = torch.randint(low, end, base.shape, generator=generator, device=generator.device)
         if recipe["sorted_last"] and base.ndim:
             values = values.sort(dim=-1).values
             # Offsets begin at 0 and end at a length: the ends are kept.
@@ -153,10 +152,12 @@ def _vary_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor
         device = generator.device
         flips = torch.rand(rows.shape, generator=generator, device=device) < _FLIPPED
         kept = torch.randint(0, rows.shape[-1], (len(rows), 1), generator=generator, device=device)
-        flips.scatter_(1, kept, torch.zeros_like(kept, dtype=torch.bool))
+        flips = flips.scatter_(1, kept, torch.zeros_like(kept, dtype=torch.bool)).to(rows.device)
         rows = torch.where(flips, (1 - rows[0, 0].long()).to(rows.dtype), rows)
     else:
-        rows = rows.gather(1, torch.rand(rows.shape, generator=generator, device=generator.device).argsort(-1))
+        rows = rows.gather(
+            1, torch.rand(rows.shape, generator=generator, device=generator.device).argsort(-1).to(rows.device)
+        )
     values.copy_(rows.view(values.shape))
     return tensor
 
@@ -164,22 +165,25 @@ def _vary_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor
 def _draw_distinct(recipe: dict[str, Any], shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     """Rows of integers of the range, each at most once in a row."""
     size = recipe["high"] - recipe["low"] + 1
-    rows = torch.rand((*shape[:-1], size), generator=generator, device=generator.device)
+    rows = _uniform((*shape[:-1], size), generator)
     return rows.argsort(dim=-1)[..., : shape[-1]] + recipe["low"]
 
 
 def _draw_values(
     recipe: dict[str, Any], shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
 ) -> torch.Tensor:
-    device = generator.device
-    quantiles = torch.tensor(recipe["quantiles"] or [0.0], dtype=dtype, device=device)
+    quantiles = torch.tensor(recipe["quantiles"] or [0.0], dtype=dtype, device=generator.device)
     steps = quantiles.diff(append=quantiles[-1:])
-    place = torch.rand(shape, generator=generator, dtype=dtype, device=device).mul_(len(quantiles) - 1)
+    place = _uniform(shape, generator, dtype).mul_(len(quantiles) - 1)
     index = place.floor().long()
     values = steps[index].mul_(place.sub_(index)).add_(quantiles[index])
     if recipe["zeros_share"]:
-        values.masked_fill_(torch.rand(shape, generator=generator, device=device) < recipe["zeros_share"], 0.0)
+        values.masked_fill_(_uniform(shape, generator) < recipe["zeros_share"], 0.0)
     return values
+
+
+def _uniform(shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
 
 
 def distinct(tensor: torch.Tensor) -> torch.Tensor:
@@ -227,7 +231,7 @@ def _describe_integers(flat: torch.Tensor) -> dict[str, Any]:
 def _describe_values(dtype: torch.dtype, flat: torch.Tensor) -> dict[str, Any]:
     values = torch.view_as_real(flat) if dtype.is_complex else flat
     limit = torch.finfo(dtype).max / 2
-    ordered = _sample(values).to(torch.float64).sort().values
+    ordered = _sample(values).to("cpu", torch.float64).sort().values
     if not bool(torch.isfinite(ordered).all()):
         return {"kind": "constant"}
     low, high = ordered[0].item(), ordered[-1].item()
@@ -239,7 +243,7 @@ def _describe_values(dtype: torch.dtype, flat: torch.Tensor) -> dict[str, Any]:
     if levels <= _MASK_VALUES < ordered.numel() // 2:
         return {"kind": "constant"}
     nonzero = ordered[ordered != 0]
-    places = torch.linspace(0, nonzero.numel() - 1, POINTS, dtype=torch.float64).round().long()
+    places = torch.linspace(0, nonzero.numel() - 1, POINTS, dtype=torch.float64, device="cpu").round().long()
     return {
         "kind": "quantiles",
         "quantiles": [float(f"{value:.6g}") for value in nonzero[places].tolist()],

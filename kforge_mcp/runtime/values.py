@@ -38,8 +38,7 @@ def encode(value: Any, tensors: list[torch.Tensor]) -> Tree:
     if type(value) in (list, tuple):
         return {type(value).__name__: [encode(item, tensors) for item in value]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return _encode_object(value, fields, tensors)
+        return _encode_object(value, _fields(value), tensors)
     if type(value) is dict:
         return {"dict": [[encode(key, tensors), encode(item, tensors)] for key, item in value.items()]}
     if isinstance(value, torch.dtype) and value in NAMES:
@@ -69,6 +68,16 @@ def _encode_tensor(value: torch.Tensor, tensors: list[torch.Tensor]) -> Tree:
             return {"t": index}
     tensors.append(value)
     return {"t": len(tensors) - 1}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    try:
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    except Exception as error:
+        # Reading a field may run the class's own code, which may refuse: transformers' configs do.
+        kind = type(value)
+        what = f"a value of type {kind.__module__}.{kind.__qualname__} whose fields cannot be read"
+        raise Unencodable(what) from error
 
 
 def _encode_object(value: Any, fields: dict[str, Any], tensors: list[torch.Tensor]) -> Tree:

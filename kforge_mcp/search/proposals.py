@@ -134,7 +134,7 @@ def next_proposal(
     )
 
 
-def _priority(view: CardView, project: Project) -> float:
+def _priority(view: CardView, project: Project) -> tuple[float, float]:
     value = view.best.value if view.best and view.best.value else 0.0
     fruitless = visits_since_improvement(view.candidates)
     return priority(view.card, value, project.workload_us, fruitless, len(view.leases))

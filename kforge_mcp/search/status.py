@@ -8,7 +8,7 @@ from kforge_mcp.records.base import Record, now
 from kforge_mcp.records.candidate import Budget, Candidate
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
-from kforge_mcp.search.allocation import remaining_us
+from kforge_mcp.search.allocation import priority, remaining_us
 from kforge_mcp.search.proposals import outcome
 from kforge_mcp.search.stopping import Stop
 from kforge_mcp.search.tree import ROOT, Node, Tree
@@ -33,7 +33,7 @@ class CardStatus(Record):
 
 
 class SearchStatus(Record):
-    """A project's search, cards with the largest remaining gain first."""
+    """A project's search, cards with the largest gain to be expected first."""
 
     project: Project
     budget: Budget
@@ -53,7 +53,7 @@ def search_status(
         budget = budgets.get_or_default(session, project.project_id)
     out = sum(len(view.leases) for view in views)
     states = [_card(view, project, budget, out) for view in views if view.card.card_id in wanted]
-    states.sort(key=lambda state: (state.card.eligible, state.remaining_us), reverse=True)
+    states.sort(key=lambda state: (state.card.eligible, _expected(state, project)), reverse=True)
     return SearchStatus(project=project, budget=budget, leases=out, cards=states)
 
 
@@ -70,8 +70,16 @@ def _card(view: CardView, project: Project, budget: Budget, out: int) -> CardSta
         leases=len(view.leases),
         budget=view.budget,
         stop=view.stop(budget, out),
-        remaining_us=remaining_us(view.card, (best.value if best else 0.0) or 0.0, project.workload_us),
+        remaining_us=remaining_us(view.card, _value(best), project.workload_us),
     )
+
+
+def _value(best: Candidate | None) -> float:
+    return (best.value if best else 0.0) or 0.0
+
+
+def _expected(state: CardStatus, project: Project) -> tuple[float, float]:
+    return priority(state.card, _value(state.best), project.workload_us)
 
 
 class TreeLine(Record):

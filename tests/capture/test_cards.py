@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kforge_mcp.capture.cards import build_cards, mutated_argument, reason_text
-from kforge_mcp.capture.ceilings import known_or_measured, matrix_dtype, raised, speed_of_light_us
+from kforge_mcp.capture.ceilings import allowed, known_or_measured, matrix_dtype, raised, speed_of_light_us
 from kforge_mcp.capture.listing import card_row, sort_cards
 from kforge_mcp.capture.times import merge_times
 from kforge_mcp.errors import UsageError
@@ -64,6 +64,41 @@ def test_ceilings_are_measured_once_per_device_and_thread_count(workspace):
     assert len(measured) == 2
 
 
+def test_ceilings_of_a_gpu_are_measured_once_per_device_driver_and_torch(workspace):
+    interpreter = Interpreter(executable="p", found_by="server", python_version="3.12", torch_version="2.11")
+    device = DeviceInfo(target="cuda", name="H200", uuid="GPU-1", driver="580.1, CUDA 13.0")
+    others = [
+        (device.model_copy(update={"uuid": "GPU-2"}), interpreter),
+        (device.model_copy(update={"driver": "590.1, CUDA 13.1"}), interpreter),
+        (device, interpreter.model_copy(update={"torch_version": "2.12"})),
+    ]
+    measured = []
+
+    def measure():
+        measured.append(1)
+        return _CEILINGS.model_dump(mode="json")
+
+    for _ in range(2):
+        for at, by in [(device, interpreter), *others]:
+            assert known_or_measured(workspace, at, by, measure) == _CEILINGS
+    assert len(measured) == 4
+
+
+@pytest.mark.parametrize(
+    ("flags", "rate"),
+    [
+        ({"cuda_matmul_fp32": "tf32", "cudnn_conv_fp32": "ieee"}, 400.0),
+        ({"cuda_matmul_fp32": "none", "cudnn_conv_fp32": "tf32"}, 400.0),
+        ({"cuda_matmul_fp32": "none", "cudnn_conv_fp32": "ieee"}, 50.0),
+        ({}, 50.0),
+    ],
+)
+def test_where_a_workload_lets_fp32_run_as_tf32_that_is_its_rate(flags, rate):
+    ceilings = _CEILINGS.model_copy(update={"gflops": {"fp32": 50.0, "tf32": 400.0}})
+    assert allowed(ceilings, flags).gflops["fp32"] == rate
+    assert allowed(_CEILINGS, flags) == _CEILINGS
+
+
 def test_reasons_come_most_frequent_first():
     assert reason_text({}, True) == ""
     assert reason_text({"draws random numbers": 1, "keeps state": 3}, False) == "keeps state; draws random numbers"
@@ -114,7 +149,7 @@ def test_gain_ceilings_follow_amdahl_from_measured_limits():
         _draft(labels[3], [("k", 100, 0)]),
     ]
     flat = Ceilings(bandwidth_gbs={1 << 26: 10.0}, gflops={"fp32": 50.0})
-    cards = {card.name: card for card in build_cards("proj_1", {"cards": drafts}, times, flat)}
+    cards = {card.name: card for card in build_cards("proj_1", {"cards": drafts, "calls": keyed}, times, flat)}
     slow = cards["torch:slow"]
     assert slow.variants[0].speed_of_light_us == pytest.approx(30.0)
     assert (slow.share, slow.own_share, slow.calls, slow.eager_us) == pytest.approx((0.6, 0.6, 2, 600.0))
@@ -124,9 +159,38 @@ def test_gain_ceilings_follow_amdahl_from_measured_limits():
     assert not cards["torch:tiny"].worth_it
     whole = cards["m:All"]
     assert (whole.share, whole.own_share, whole.gain_ceiling, whole.eligible) == (0.851, 0.851, 1.0, False)
+    # A call takes at least the 1 us of the cheapest; a product at the device's rate is the vendor's.
+    assert slow.headroom == pytest.approx(0.6 - 2 * 0.031)
+    assert [cards[f"torch:{name}"].headroom for name in ("bound", "tiny")] == [0.0, 0.0]
     assert times.idle_share == pytest.approx(1 - 0.701)
     order = [card.name for card in sort_cards(list(cards.values()))]
-    assert order == ["torch:slow", "torch:tiny", "torch:bound", "m:All"]
+    assert order == ["torch:slow", "torch:bound", "torch:tiny", "m:All"]
+
+
+def test_without_paired_calls_no_headroom_is_known():
+    timing = {
+        "labels": ["torch torch:mul"],
+        "calls": [[0, -1]],
+        "durations": [[10.0]],
+        "observed_us": [100.0],
+        "plain_us": [100.0],
+    }
+    keyed = [["torch torch:mul", "k", -1], ["torch torch:mul", "k", -1]]
+    drafts = [_draft("torch torch:mul", [("k", 1000, 0)])]
+    flat = Ceilings(bandwidth_gbs={1 << 26: 10.0}, gflops={"fp32": 50.0})
+    sampled = {"cards": drafts, "calls": keyed}
+    assert build_cards("proj_1", sampled, merge_times(timing, keyed), flat)[0].headroom is None
+
+
+def test_cards_sort_by_headroom_before_their_ceilings():
+    cards = [
+        _card("layer", gain_ceiling=2.5, share=0.9, headroom=0.01),
+        _card("linear", gain_ceiling=1.6, share=0.7, headroom=0.0),
+        _card("norm", gain_ceiling=1.03, share=0.04, headroom=0.025),
+        _card("tiny", gain_ceiling=1.001, share=0.8, headroom=0.0, worth_it=False),
+        _card("older", gain_ceiling=1.25, share=0.3),
+    ]
+    assert [card.name for card in sort_cards(cards)] == ["older", "norm", "layer", "linear", "tiny"]
 
 
 def test_cards_sort_by_what_is_asked():

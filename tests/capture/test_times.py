@@ -22,6 +22,7 @@ def test_variants_get_the_median_of_their_own_calls():
     assert card.calls == 3
     assert card.variant_calls == {"x": 2, "y": 1}
     assert card.variant_us == {"x": (11 + 22) / 2, "y": 41}
+    assert card.variant_fastest_us == {"x": 10, "y": 40}
     assert card.eager_us == 76
     assert card.share == 0.71
     assert sum(card.variant_share.values()) == pytest.approx(card.share)
@@ -52,6 +53,15 @@ def test_passes_with_other_calls_fall_back_to_the_cards_mean():
     assert times.cards["a"].variant_us == {"x": 20, "y": 20}
     assert times.cards["b"].calls == 0
     assert times.cards["b"].share == 0
+
+
+def test_a_gpu_is_idle_where_no_kernel_of_any_call_runs():
+    timing = _timing(["torch a"], [[0, -1]], [[30], [30]], [40, 40])
+    timing |= {"plain_us": [200, 100, 300], "busy_us": [50, 50]}
+    times = merge_times(timing, [["torch a", "x", -1]])
+    assert times.workload_us == 200
+    assert times.idle_share == pytest.approx(0.75)
+    assert times.cards["torch a"].share == pytest.approx(0.75)
 
 
 def test_gain_ceiling_is_amdahls_law():

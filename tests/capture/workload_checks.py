@@ -91,6 +91,8 @@ def inconsistent_times(cards: list[OperatorCard]) -> list[str]:
             wrong.append(f"{card.name} has a share of {card.share}, its own {card.own_share}")
         if not 1 <= card.gain_ceiling <= 1 / max(1e-3, 1 - card.share) + _ROUNDING:
             wrong.append(f"{card.name} with a share of {card.share} has a ceiling of {card.gain_ceiling}")
+        if not 0 <= (card.headroom or 0.0) <= 1 - 1 / card.gain_ceiling + _ROUNDING:
+            wrong.append(f"{card.name} has a headroom of {card.headroom} below a ceiling of {card.gain_ceiling}")
         if sum(variant.calls for variant in card.variants) > card.calls:
             wrong.append(f"{card.name} has more calls in its variants than in all")
     for level in ("torch", "function", "module"):

@@ -164,3 +164,34 @@ class Layer(nn.Module):
     captured = sample("model(lambda self, x: self.b(self.a(x)), a=Layer(0), b=Layer(1))", extra=extra)
     assert captured.card("Layer")["variants"] == []
     assert captured.reason("Layer") == "depends on the number of its layer"
+
+
+def test_a_function_that_takes_a_module_names_it_and_where_to_look(sample):
+    extra = """
+def attend(module, x):
+    return x * module.scale
+
+
+class Attention(nn.Module):
+    scale = 2.0
+
+    def forward(self, x):
+        return attend(self, x) + 1
+"""
+    captured = sample("model(lambda self, x: self.a(x), a=Attention())", extra=extra)
+    assert captured.reason("attend") == "takes the module Attention itself as args[0]; see that module's card"
+    assert len(captured.card("Attention")["variants"]) == 1
+
+
+def test_the_parts_of_a_tuple_with_an_absent_tensor_have_names(sample):
+    extra = """
+def scaled(x, factors):
+    cosine, offset = factors
+    return x * cosine if offset is None else x * cosine + offset
+"""
+    captured = sample("model(lambda self, x: scaled(x, (x.cos(), None)))", extra=extra)
+    (variant,) = captured.card("scaled")["variants"]
+    said = [(item["name"], item["kind"], item["path"]) for item in variant["arguments"]]
+    assert said == [
+        ("x", "tensor", "args[0]"), ("factors_0", "tensor", "args[1][0]"), ("factors_1", "none", "args[1][1]"),
+    ]  # fmt: skip

@@ -152,9 +152,23 @@ def twice(x: torch.Tensor) -> torch.Tensor:
     assert len(card["reference"]["imports"]) == 1
 
 
-def test_an_index_made_of_parts_says_that_they_have_no_names(sample):
-    captured = sample("model(lambda self, x: x[..., torch.tensor([1, 0])])")
-    assert "whose parts have no names" in captured.reason("torch.Tensor.__getitem__")
+def test_the_parts_of_an_index_have_names_of_their_own(sample):
+    captured = sample("model(lambda self, x: x[..., 1:7:2, torch.tensor([1, 0, 1])])")
+    (variant,) = captured.card("torch.Tensor.__getitem__")["variants"]
+    said = [(item["name"], item.get("value"), item.get("tensors")) for item in variant["arguments"]]
+    assert said == [("input", None, [0]), ("key_0", "...", None), ("key_1", "1:7:2", None), ("key_2", None, [1])]
+
+
+@pytest.mark.parametrize("index", ["..., 0", ":, 1:", "None, ::2", "1:", "0"])
+def test_an_index_of_slices_and_numbers_gives_a_view_and_says_so(sample, index):
+    captured = sample(f"model(lambda self, x: x[{index}])")
+    assert "view of its input" in captured.reason("torch.Tensor.__getitem__")
+
+
+def test_writing_to_a_slice_says_that_it_writes_in_place(sample):
+    extra = "def forward(self, x):\n    x = x + 1\n    x[:, 1:] = 0.5\n    return x\n"
+    captured = sample("model(forward)", extra=extra)
+    assert captured.reason("torch.Tensor.__setitem__") == "writes into an input in place"
 
 
 def test_torchs_own_attention_keeps_its_fast_path(sample):

@@ -34,7 +34,7 @@ def list_operator_cards(
     ] = "all",
     sort: Annotated[
         Literal["gain", "share", "calls", "name"],
-        Field(description="gain: largest possible gain for the whole workload first"),
+        Field(description="gain: first what own kernels can be expected to save most, beyond the cards inside"),
     ] = "gain",
     limit: Annotated[int, Field(ge=1, le=100, description="Cards on a page; fewer if they would be too long")] = 20,
     cursor: Annotated[str, Field(description="next_cursor of the page before; empty: the first")] = "",
