@@ -147,7 +147,7 @@ def _inside_and_outside(
     assert blocks.where.axis is not None
     rows = torch.arange(shape[blocks.where.axis]) if part is None else part
     inside = torch.isin(rows, slicing.rows)
-    return [rows[inside], rows[~inside]] if bool(inside.any()) else [rows]
+    return [found for found in (rows[inside], rows[~inside]) if len(found)]
 
 
 def _part(tensor: torch.Tensor, blocks: Blocks, part: torch.Tensor | None) -> torch.Tensor:
