@@ -15,7 +15,7 @@ import torch
 from .inputs import BlockAxis, Blocks, is_styled
 
 MOST_FLOPS = {"cpu": 1 << 32, "cuda": 1 << 38}
-MOST_ELEMENTS = {"cpu": 1 << 25, "cuda": 1 << 28}
+MOST_ELEMENTS = {"cpu": 1 << 25, "cuda": 1 << 29}
 """What the oracle may compute and hold of one call, by kind of device; about half a second of float64."""
 _LEAST_ROWS = 4
 """Rows of each style."""
