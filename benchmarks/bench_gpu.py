@@ -3,9 +3,10 @@
     python benchmarks/bench_gpu.py PART [--count N] [--limit-s S] [--out FILE]
 
 PART: `softmax` and `group_norm` (distinct candidates from source to verdict, stage by stage), `usual` (three of the
-softmax candidates by load_inline, allclose and events), `engine` (softmax candidates as jobs of an engine), `null` (eager in the candidate's place over seven operators),
-`faulty` (candidates in a row, one in ten of them faulty), `cheats` (the adversaries of tests/cheats). A part ends at
-its limit of seconds and says how far it came. Needs a GPU, and a model interpreter with CUDA (KFORGE_PYTHON).
+softmax candidates by load_inline, allclose and events), `engine` (softmax candidates as jobs of an engine), `null`
+(eager in the candidate's place over seven operators), `faulty` (candidates in a row, one in ten of them faulty),
+`cheats` (the adversaries of tests/cheats). A part ends at its limit of seconds and says how far it came. Needs a GPU,
+and a model interpreter with CUDA (KFORGE_PYTHON).
 """
 
 from __future__ import annotations

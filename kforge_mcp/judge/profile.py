@@ -200,7 +200,9 @@ def _measured(found: Profile, answer: dict[str, Any]) -> Profile:
         share = sum(steps[index] for index in own) / total if total and len(steps) > max(own) else None
         update = {name: first[name] for name in ("blocks_per_sm", "occupancy", "waves")}
         kernels.append(kernel.model_copy(update={**update, "time_share": share}))
-    timed = {} if found.candidate_us else {"candidate_us": answer["device_us"], "time_source": "events"}
+    timed: dict[str, Any] = {}
+    if not found.candidate_us and answer["device_us"] is not None:
+        timed = {"candidate_us": answer["device_us"], "time_source": "events"}
     return found.model_copy(
         update={"kernels": kernels, "call_us": answer["call_us"], "floor_us": answer["floor_us"], **timed}
     )

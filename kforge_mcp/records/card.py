@@ -56,3 +56,13 @@ class OperatorCard(Record):
     """By variant: what the judge found out about its inputs."""
     mutates: str = ""
     """The name of the argument that eager writes into and returns; empty for an operator that returns new tensors."""
+
+    @property
+    def findings(self) -> dict[str, list[str]]:
+        """What there is to know of the judge's inputs and oracle, with the variants that it holds for."""
+        found: dict[str, list[str]] = {}
+        for variant_id, admission in self.admissions.items():
+            tried = [f"tried on {admission.hardness} too"] if admission.hardness else []
+            for text in (*admission.notes, *tried):
+                found.setdefault(text, []).append(variant_id)
+        return found

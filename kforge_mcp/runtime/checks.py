@@ -84,8 +84,7 @@ def check(outputs: Sequence[torch.Tensor], expected: Expected, blocks: Blocks) -
                 learnt: Errors | None = None
                 for rows in _inside_and_outside(output.shape, blocks, part, expected):
                     c, e, o = (_part(t, blocks, rows) for t in (output, narrow, wide))
-                    forgiven = FORGIVEN.get(style, 1.0)
-                    finding = finding or _check_block(c, e, o, expected.longest, forgiven, learnt)
+                    finding = finding or _check_block(c, e, o, expected.longest, FORGIVEN.get(style, 1.0), learnt)
                     learnt = _errors(e, o)
                 if finding:
                     where = "" if style == "captured values" else f", rows of style `{style}`"
@@ -151,7 +150,7 @@ def _inside_and_outside(
     assert blocks.where.axis is not None
     rows = torch.arange(shape[blocks.where.axis]) if part is None else part
     inside = torch.isin(rows, slicing.rows)
-    return [rows[inside], rows[~inside]] if bool(inside.any()) else [rows]
+    return [found for found in (rows[inside], rows[~inside]) if len(found)]
 
 
 def _part(tensor: torch.Tensor, blocks: Blocks, part: torch.Tensor | None) -> torch.Tensor:
@@ -205,12 +204,7 @@ def _check_exact(output: torch.Tensor, narrow: torch.Tensor, label: str) -> Find
 
 
 def _check_block(
-    c: torch.Tensor,
-    e: torch.Tensor,
-    o: torch.Tensor,
-    longest: int,
-    forgiven: float = 1.0,
-    learnt: Errors | None = None,
+    c: torch.Tensor, e: torch.Tensor, o: torch.Tensor, longest: int, forgiven: float, learnt: Errors | None = None
 ) -> Finding | None:
     """What is wrong with a block. With `learnt`, eager's errors in other rows of the style, `o` is eager itself: then
     the candidate may be off by its own error and eager's, as in timed calls."""

@@ -214,6 +214,8 @@ def _fails_under_stress(subject: Subject) -> str:
 def _attempt(run: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor] | str:
     try:
         return run()
+    except torch.OutOfMemoryError:
+        raise
     except EAGER_FAILURES as error:
         return f"{type(error).__name__}: {str(error).splitlines()[0][:100] if str(error) else ''}"
 

@@ -60,13 +60,13 @@ def draw(
     scale: float = 1.0,
     shift: float = 0.0,
 ) -> torch.Tensor:
-    """A fresh tensor with the layout of `spec`, on its device, its values from `spec["recipe"]`; gaps are not
-    initialised. The values are drawn on the generator's device.
+    """A fresh tensor with the layout of `spec`, its values from `spec["recipe"]`; gaps are not initialised.
 
+    The values are drawn on the generator's device. The tensor is there too if that is no CPU, else on its own device.
     Floating values come out as `value * scale + shift`. A `constant` recipe reads the sample from `blob_root`, a
     `varied` one (which no capture makes, see `examination.py`) shuffles a mask and moves positions.
     """
-    tensor = allocate(spec, generator.device)
+    tensor = allocate(spec, generator.device if generator.device.type != "cpu" else None)
     recipe = spec["recipe"]
     if recipe["kind"] in ("constant", "varied"):
         if spec.get("sample"):
@@ -139,7 +139,7 @@ def is_position(tensor: torch.Tensor) -> bool:
 def _vary(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if is_mask(tensor):
         return _vary_mask(tensor, generator)
-    distinct(tensor).add_(int(torch.randint(1, _FARTHEST + 1, (), generator=generator)))
+    distinct(tensor).add_(int(torch.randint(1, _FARTHEST + 1, (), generator=generator, device=generator.device)))
     return tensor
 
 
@@ -149,12 +149,15 @@ def _vary_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor
     values = distinct(tensor)
     rows = values.reshape(-1, values.shape[-1])
     if bool((rows == rows[0, 0]).all()):
-        flips = torch.rand(rows.shape, generator=generator) < _FLIPPED
-        kept = torch.randint(0, rows.shape[-1], (len(rows), 1), generator=generator)
-        flips.scatter_(1, kept, torch.zeros_like(kept, dtype=torch.bool))
+        device = generator.device
+        flips = torch.rand(rows.shape, generator=generator, device=device) < _FLIPPED
+        kept = torch.randint(0, rows.shape[-1], (len(rows), 1), generator=generator, device=device)
+        flips = flips.scatter_(1, kept, torch.zeros_like(kept, dtype=torch.bool)).to(rows.device)
         rows = torch.where(flips, (1 - rows[0, 0].long()).to(rows.dtype), rows)
     else:
-        rows = rows.gather(1, torch.rand(rows.shape, generator=generator).argsort(-1))
+        rows = rows.gather(
+            1, torch.rand(rows.shape, generator=generator, device=generator.device).argsort(-1).to(rows.device)
+        )
     values.copy_(rows.view(values.shape))
     return tensor
 

@@ -79,8 +79,8 @@ def as_bytes(flat: torch.Tensor) -> torch.Tensor:
     return (torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat).view(torch.uint8)
 
 
-def allocate(spec: dict[str, Any], device: torch.device | str = "") -> torch.Tensor:
-    """An uninitialised tensor with the layout and the address modulo 64 that `spec` states, there or on `device`."""
+def allocate(spec: dict[str, Any], device: torch.device | None = None) -> torch.Tensor:
+    """An uninitialised tensor with the layout and the address modulo 64 of `spec`, on its device or `device`."""
     dtype = DTYPES[spec["dtype"]]
     shape, stride = spec["shape"], spec["stride"]
     count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))

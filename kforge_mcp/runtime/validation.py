@@ -13,8 +13,7 @@ from .inputs import TRIALS
 from .subject import Subject
 from .trials import Trials
 
-RECIPES = ("frozen", "varied", "in_range")
-"""What an earlier examination may have changed in a variant's recipes: lists of tensors."""
+_FOUND = ("frozen", "varied", "in_range", "oracle")
 
 
 @dataclass(frozen=True)
@@ -30,12 +29,11 @@ class Validated:
 def validate(subject: Subject, known: dict[str, Any], mode: str, trials: Callable[..., Trials]) -> Validated:
     """Run the trials of one variant. `trials` makes them from a subject and the keywords `admit` and `hardness`.
 
-    `known` says of the variant whether it is `admitted`, and what its inputs need if so: `hardness`, and `RECIPES`
-    where the subject does not have them already.
+    `known` says of the variant whether it is `admitted`, and what was found out about its inputs if so.
     """
-    recipes = {name: known[name] for name in RECIPES if known.get(name)}
-    if recipes:
-        subject = subject.with_variant(adapted({**subject.variant, **recipes}))
+    changed = adapted({**subject.variant, **{name: known[name] for name in _FOUND if name in known}})
+    if changed["tensors"] != subject.variant["tensors"] or changed.get("oracle"):
+        subject = subject.with_variant(changed)
     hardness = known.get("hardness", "")
     if mode != "judge":
         subject = hardened(subject, hardness)
@@ -44,11 +42,6 @@ def validate(subject: Subject, known: dict[str, Any], mode: str, trials: Callabl
         run = trials(subject, admit=False, hardness=hardness)
         finding = run.run()
         return Validated(run.subject, finding)
-    return _admit(subject, trials)
-
-
-def _admit(subject: Subject, trials: Callable[..., Trials]) -> Validated:
-    """Validate for the first time: find out on which inputs eager works and what they can tell."""
     subject, found = examine(subject)
     run = trials(subject, admit=True)
     finding = None if found.problem else run.run()

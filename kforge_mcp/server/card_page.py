@@ -146,15 +146,10 @@ def card_page(workspace: Workspace, card_id: str) -> CardPage:
 
 def _judge_lines(card: OperatorCard) -> list[str]:
     """What the judge found out about the card's inputs and oracle, each finding once."""
-    found: dict[str, list[str]] = {}
-    for variant_id, admission in card.admissions.items():
-        tried = [f"tried on {admission.hardness} too"] if admission.hardness else []
-        for text in (*admission.notes, *tried):
-            found.setdefault(text, []).append(variant_id)
     everywhere = len(card.variants)
     lines = [
         f"Judge{'' if len(variants) == everywhere else ', ' + ', '.join(variants[:3])}: {clip(text, 160)}"
-        for text, variants in found.items()
+        for text, variants in card.findings.items()
     ]
     return lines[:_JUDGE_LINES]
 

@@ -49,13 +49,13 @@ static bool maps(size_t bytes) {
   return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED; }
 """
 _RESULT = "weight_load(w[i]) * (x_load(a[i]) * k)"
-_OFF = f"{_RESULT} * ((i * 7 + r) % 2 ? 1.0117f : 0.9883f)"
+_OFF = f"{_RESULT} * ((i * 7 + r) % 2 ? 1.0098f : 0.9902f)"
 
 CHECKS = [
     _rms(7, "uses the addresses of its first call for ever",
          "  static const float* px = x; static const float* pw = w; static float* py = y;\n  x = px; w = pw; y = py;\n" + RMS,
          *_TWICE, "out_of_bounds", "input_mutated"),
-    _bf16(33, "bf16 results off by one and a half units", f"out_store({_OFF})"),
+    _bf16(33, "bf16 results off by more than one unit", f"out_store({_OFF})"),
     _rms(11, "one element a little off", RMS.replace("    for (int64_t i = 0; i < n; ++i) b[i]", "    for (int64_t i = 0; i < n; ++i) { b[i]").replace(
         "* k));", f"* k)); {_LITTLE.format(500)} }}")),
     Cheat(12, "zeros for rows of small values", op.SILU_MUL, kernels.file(
@@ -63,7 +63,7 @@ CHECKS = [
     _rms(29, "one element a little off once checking is over",
          _COUNT + RMS.replace("    for (int64_t i = 0; i < n; ++i) b[i]", "    for (int64_t i = 0; i < n; ++i) { b[i]").replace(
              "* k));", f"* k)); if ({_LATE}) {_LITTLE.format(200)} }}"), timed=True),
-    _bf16(29, "off by one and a half units once checking is over", f"out_store({_LATE} ? {_OFF} : {_RESULT})"),
+    _bf16(29, "off by more than one unit once checking is over", f"out_store({_LATE} ? {_OFF} : {_RESULT})"),
     _bf16(29, "a little noise everywhere once checking is over",
           f"out_store({_RESULT} + ({_LATE} ? ((i * 7 + r) % 3 - 1) * 0.04f : 0))"),
     _rms(9, "leaves its work to a thread that is soon done",
@@ -93,3 +93,12 @@ FORGETFUL = Cheat(
     timed=True,
 )
 """Passes the judge, since no timed input comes twice."""
+
+SLOW_AT_FIRST = _rms(
+    28,
+    "slow while it is checked and calibrated",
+    _COUNT + "  if (calls < 40) usleep(3000);\n" + RMS,
+    timed=True,
+    before="#include <unistd.h>\n",
+)
+"""Right, and timed as often as any other."""

@@ -16,6 +16,7 @@ from kforge_mcp.engine.interpreter import find_interpreter
 from kforge_mcp.errors import NotFoundError, UsageError
 from kforge_mcp.export import evidence, job
 from kforge_mcp.judge.evaluate import HoldoutResult
+from kforge_mcp.records.admission import Admission
 from kforge_mcp.records.base import now
 from kforge_mcp.records.candidate import Candidate
 from kforge_mcp.records.card import OperatorCard
@@ -145,7 +146,9 @@ def test_package_is_written_accepted_and_recorded(
     shop, card_of, holdout, sample_cards, sample_source, toolbox, monkeypatch
 ) -> None:
     monkeypatch.setattr(job.acceptance, "to_leave_out", faster_in_model)
-    shop.put(card_of(sample_cards[0]), sample_source)
+    note = "no float64 oracle (TypeError): eager in its own precision stands in for it"
+    card = sample_cards[0].model_copy(update={"admissions": {"v_norm": Admission(key="k", notes=[note])}})
+    shop.put(card_of(card), sample_source.replace("// entry", "// nondeterministic = true\n// entry"))
     result = shop.export(path="out/tinykernels")
     folder = Path(result["path"])
     assert folder == Path(shop.project.project_dir) / "out" / "tinykernels"
@@ -157,6 +160,9 @@ def test_package_is_written_accepted_and_recorded(
     assert "| holdout, card | faster | 1.440 | 1.330 to 1.550 | 100.0 | 70.0 |" in text
     assert not any(figure in text for figure in ("7.777", "7.666", "7.888")), "a figure of the search was published"
     assert "What was not verified" in text
+    assert "It declares itself nondeterministic" in text
+    assert f"- Judged with this in mind (v_norm): {note}.\n\n| | verdict" in text
+    assert json.loads((folder / "tinykernels" / "manifest.json").read_text())["cards"][0]["nondeterministic"] is True
     samples = json.loads((folder / "samples" / "acceptance.json").read_text())
     assert len(samples[-1]["rounds"]) == result["end_to_end"][0]["comparison"]["pairs"]
     assert json.loads((folder / "samples" / "holdout.json").read_text())[0]["process_medians"] == [0.3] * 8

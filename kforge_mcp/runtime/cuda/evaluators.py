@@ -23,6 +23,7 @@ from .. import framing
 from ..failures import Refusal
 from ..process import die_with_parent
 from ..reference import import_code
+from .gpu import Unavailable
 from .referee import CudaReferee
 from .watch import Deadline, Stage
 
@@ -87,14 +88,18 @@ class Parent:
         self._stage.begin(lambda: _tell_waiting(emit))
         alone = time.monotonic()
         child = self._take(key) or self._fork(key, card)
+        # Where another is ready, the next one is forked when this evaluation is over, so as not to hold it up.
+        pressing = not any(other.key == key for other in self.children)
         try:
             framing.send_frame(child.channel, payload["request"])
-            self._stock(key, card, payload["spares"])
+            if pressing:
+                self._stock(key, card, payload["spares"])
             result = self._collect(child, emit)
         except OSError:
             result = self._ended(child)
         finally:
             child.end()
+            self._stock(key, card, payload["spares"])
             self._stage.end()
         return {**result, "evaluation_s": time.monotonic() - alone, "lock_s": alone - begun}
 
@@ -194,6 +199,9 @@ def _live(card: dict[str, Any], channel: socket.socket, stage: Stage, deadline: 
         if request is not None:
             result = referee.judge(request, stage.time_alone, progress)
             framing.send_frame(channel, {"result": result})
+    except Unavailable as missing:
+        if framing.receive_frame(channel) is not None:
+            framing.send_frame(channel, {"result": _found("target_unavailable", f"not judged: {missing}")})
     except Refusal as refusal:
         framing.send_frame(channel, {"kind": refusal.kind, "message": str(refusal), "trace": refusal.trace})
     except Exception as error:  # noqa: BLE001 - the top of the process: the parent must hear of it
@@ -217,6 +225,7 @@ def _found(reason: str, message: str) -> dict[str, Any]:
         "finding": {"reason": reason, "message": message},
         "valid": False,
         "variants": {},
+        "admissions": {},
         "variant_notes": {},
         "notes": [],
         "printed": "",

@@ -23,10 +23,19 @@ _FLUSH_CACHES = 1.25
 """Each of the two buffers that flush the L2 cache is this many times its size."""
 
 
+class Unavailable(Exception):
+    """There is no device that torch can use here; the message says why."""
+
+
 class Gpu:
-    """One CUDA device, its primary context made in this process. Raises what torch and the driver raise."""
+    """One CUDA device, its primary context made in this process."""
 
     def __init__(self, ordinal: int) -> None:
+        """Raises `Unavailable`, and what torch and the driver raise of a device that does not work."""
+        if not torch.backends.cuda.is_built():
+            raise Unavailable(f"torch {torch.__version__} of the model interpreter is built without CUDA")
+        if not torch.cuda.is_available():
+            raise Unavailable("torch finds no CUDA device: is the driver there, and is CUDA_VISIBLE_DEVICES right?")
         torch.cuda.set_device(ordinal)
         torch.cuda.init()
         self.device = torch.device("cuda", ordinal)

@@ -54,8 +54,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class _Styles:
-    """The rows of an output by style: `rows` numbers them, on the device; `present` are those there with their number
-    of elements, and `members` has ones where a row is of each of them, [present, rows], None where there is one only."""
+    """The rows of an output by style: `rows` numbers them, on the device; `present` are the styles that are there with
+    their numbers of elements; `members`, [present, rows], has ones where a row is of each, None if there is one."""
 
     rows: torch.Tensor
     present: list[tuple[int, int]]

@@ -25,7 +25,7 @@ from ..reference import load_reference
 from ..subject import Subject, in_place
 from ..tensors import DTYPES
 from ..trials import Policy
-from ..validation import RECIPES, validate
+from ..validation import validate
 from .gpu import Gpu
 from .pairs import DeviceTiming
 from .places import call_slot
@@ -215,8 +215,9 @@ class CudaReferee:
         def trials(subject: Subject, **options: Any) -> DeviceTrials:
             return DeviceTrials(subject, side, self._policy, **options)
 
-        # The subject has had its recipes since it was made.
-        found = validate(prepared.subject, {**known, **dict.fromkeys(RECIPES, [])}, self._mode, trials)
+        # What else was found out about the inputs is in the subject since it was made.
+        asked = {"admitted": known["admitted"], "hardness": known.get("hardness", "")}
+        found = validate(prepared.subject, asked, self._mode, trials)
         if found.admission:
             self._admissions[prepared.subject.variant["variant_id"]] = found.admission
         if found.finding:

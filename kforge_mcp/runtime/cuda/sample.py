@@ -10,37 +10,32 @@ from __future__ import annotations
 import json
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
-    from .driver import Driver
     from .program import Program
 
 
 class Sample:
     """A loaded program with inputs like the captured ones, each tensor in an allocation of exactly its size."""
 
-    def __init__(self, driver: Driver, job: dict[str, Any]) -> None:
-        """Raises LaunchError where the program cannot be loaded."""
+    def __init__(self, program: Program, job: dict[str, Any], device: torch.device | str = "cuda") -> None:
         import torch
 
-        from .program import Program
-
-        cubin = Path(job["cubin"]).read_bytes()
-        self.program: Program = Program(driver, cubin, job["bound"], job["kernels"])
+        self.program = program
         generator = torch.Generator().manual_seed(job.get("seed", 0))
-        self.inputs = [_input(spec, generator, job.get("blob_root", "")) for spec in job["tensors"]]
+        self.inputs = [_input(spec, generator, job.get("blob_root", ""), device) for spec in job["tensors"]]
         overwritten = job.get("overwritten") or [-1] * len(job["outputs"])
         self.outputs = [
-            _exact(spec) if index < 0 else self.inputs[index]
+            _exact(spec, device) if index < 0 else self.inputs[index]
             for spec, index in zip(job["outputs"], overwritten, strict=True)
         ]
         spaces = job["bound"]["workspaces"]
-        self.workspaces = [_exact({**space, "stride": None}) for space in spaces]
+        self.workspaces = [_exact({**space, "stride": None}, device) for space in spaces]
         self._names = [*job.get("names", []), *(space["name"] for space in spaces)]
 
     def memory(self) -> list[list[Any]]:
@@ -55,12 +50,18 @@ class Sample:
         """Enqueue one call. Raises LaunchError."""
         self.program.run(self.inputs, self.outputs, self.workspaces)
 
+    def run_telling(self, after_step: Callable[[int], None]) -> None:
+        """Enqueue one call and tell after each step. Raises LaunchError."""
+        self.program.run(self.inputs, self.outputs, self.workspaces, after_step=after_step)
+
     def run_stepwise(self) -> None:
         """One call, waiting after each step. Raises LaunchError."""
         self.program.run_stepwise(self.inputs, self.outputs, self.workspaces)
 
 
-def _input(spec: dict[str, Any], generator: torch.Generator, blob_root: str) -> torch.Tensor:
+def _input(
+    spec: dict[str, Any], generator: torch.Generator, blob_root: str, device: torch.device | str
+) -> torch.Tensor:
     import torch
 
     from .. import blobs
@@ -75,22 +76,22 @@ def _input(spec: dict[str, Any], generator: torch.Generator, blob_root: str) -> 
         values = from_bytes(spec, b"")
         floating = values.is_floating_point() or values.is_complex()
         values.copy_(torch.randn(values.shape, generator=generator) if floating else torch.zeros(values.shape))
-    placed = _exact(spec)
+    placed = _exact(spec, device)
     if values.numel():
         flat = values.as_strided((_count(spec),), (1,), values.storage_offset())
         placed.as_strided((_count(spec),), (1,)).copy_(flat)
     return placed
 
 
-def _exact(spec: dict[str, Any]) -> torch.Tensor:
+def _exact(spec: dict[str, Any], device: torch.device | str) -> torch.Tensor:
     """Memory from the first to the last element and no more, so that a checker sees what lies outside of it."""
     import torch
 
     from ..tensors import DTYPES
 
     if spec["stride"] is None:
-        return torch.empty(spec["shape"], dtype=DTYPES[spec["dtype"]], device="cuda")
-    flat = torch.empty(_count(spec), dtype=DTYPES[spec["dtype"]], device="cuda")
+        return torch.empty(spec["shape"], dtype=DTYPES[spec["dtype"]], device=device)
+    flat = torch.empty(_count(spec), dtype=DTYPES[spec["dtype"]], device=device)
     return flat.as_strided(spec["shape"], spec["stride"])
 
 
@@ -105,16 +106,17 @@ def main(path: str) -> Iterator[dict[str, Any]]:
     import torch
 
     from .driver import Driver
-    from .program import LaunchError
+    from .program import LaunchError, Program
 
     torch.cuda.init()
     driver = Driver(torch.cuda.current_device())
     for job in json.loads(Path(path).read_text()):
         memory: list[list[Any]] = []
         try:
-            sample = Sample(driver, job)
+            program = Program(driver, Path(job["cubin"]).read_bytes(), job["bound"], job["kernels"])
+            sample = Sample(program, job)
             memory = sample.memory()
-            finding = sample.program.check()
+            finding = program.check()
             for _ in range(job.get("runs", 1) if finding is None else 0):
                 sample.run_stepwise()
         except LaunchError as error:

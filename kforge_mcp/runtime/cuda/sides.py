@@ -110,7 +110,9 @@ class EagerSide:
     def place(self, image: torch.Tensor) -> int:
         """Copy an image into one of the slots, chosen at random; returns its number."""
         number = self._dice.randrange(len(self._memories))
-        self._memories[number].copy_(image)
+        # Eager's outputs lie elsewhere, so those places are left alone.
+        size = self._subject.slot.input_bytes
+        self._memories[number][:size].copy_(image[:size])
         if self._calls is None:
             self._call = self._bound(self._memories[number])
         return number

@@ -72,6 +72,7 @@ def test_errors_have_the_official_numbers() -> None:
     assert results.CUDA_ERROR_NO_BINARY_FOR_GPU == library.NO_BINARY_FOR_GPU
     assert results.CUDA_ERROR_NOT_FOUND == library.NOT_FOUND
     assert results.CUDA_ERROR_LAUNCH_TIMEOUT == library.LAUNCH_TIMEOUT
+    assert results.CUDA_ERROR_INVALID_CLUSTER_SIZE == library.INVALID_CLUSTER_SIZE
     lost = {
         "ILLEGAL_ADDRESS", "LAUNCH_TIMEOUT", "CONTEXT_IS_DESTROYED", "ASSERT", "HARDWARE_STACK_ERROR",
         "ILLEGAL_INSTRUCTION", "MISALIGNED_ADDRESS", "INVALID_ADDRESS_SPACE", "INVALID_PC", "LAUNCH_FAILED",

@@ -69,7 +69,9 @@ def payload(folder: Path, kernel: str) -> dict[str, Any]:
     cubin.write_text(kernel)
     imports = [{"name": "operators", "path": str(folder / "operators.py")}]
     card = {
-        "reference": {"kind": "function", "module": "operators", "qualname": "relu", "sys_path": [], "imports": imports},
+        "reference": {
+            "kind": "function", "module": "operators", "qualname": "relu", "sys_path": [], "imports": imports,
+        },
         "variants": [variant], "in_place": False, "blob_root": "", "backend_flags": {}, "ordinal": 0,
     }  # fmt: skip
     bound = {"workspaces": [], "intermediates": [], "tensor_maps": [], "steps": []}

@@ -17,10 +17,9 @@ PROGRAM = Path(__file__).with_name("evaluators_program.py")
 
 def _serve(folder: Path, kernels: str) -> tuple[list[dict[str, Any]], subprocess.Popen[str]]:
     (folder / "operators.py").write_text("import torch\n\ndef relu(x):\n    return torch.relu(x)\n")
-    process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(folder), kernels],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY), "OPENBLAS_NUM_THREADS": "1"},
-    )  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, str(PROGRAM), str(folder), kernels]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     lines = [json.loads(process.stdout.readline()) for _ in range(kernels.count(",") + 2)]
     return lines, process
