@@ -149,15 +149,12 @@ def _vary_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor
     values = distinct(tensor)
     rows = values.reshape(-1, values.shape[-1])
     if bool((rows == rows[0, 0]).all()):
-        device = generator.device
-        flips = torch.rand(rows.shape, generator=generator, device=device) < _FLIPPED
-        kept = torch.randint(0, rows.shape[-1], (len(rows), 1), generator=generator, device=device)
-        flips = flips.scatter_(1, kept, torch.zeros_like(kept, dtype=torch.bool)).to(rows.device)
+        flips = torch.rand(rows.shape, generator=generator, device=generator.device) < _FLIPPED
+        kept = torch.randint(0, rows.shape[-1], (len(rows), 1), generator=generator, device=generator.device)
+        flips.scatter_(1, kept, torch.zeros_like(kept, dtype=torch.bool))
         rows = torch.where(flips, (1 - rows[0, 0].long()).to(rows.dtype), rows)
     else:
-        rows = rows.gather(
-            1, torch.rand(rows.shape, generator=generator, device=generator.device).argsort(-1).to(rows.device)
-        )
+        rows = rows.gather(1, torch.rand(rows.shape, generator=generator, device=generator.device).argsort(-1))
     values.copy_(rows.view(values.shape))
     return tensor
 

@@ -15,7 +15,7 @@ import torch
 from .inputs import BlockAxis, Blocks, is_styled
 
 MOST_FLOPS = {"cpu": 1 << 32, "cuda": 1 << 38}
-MOST_ELEMENTS = {"cpu": 1 << 25, "cuda": 1 << 28}
+MOST_ELEMENTS = {"cpu": 1 << 25, "cuda": 1 << 29}
 """What the oracle may compute and hold of one call, by kind of device; about half a second of float64."""
 _LEAST_ROWS = 4
 """Rows of each style."""
@@ -105,8 +105,8 @@ def slicing(variant: dict[str, Any], blocks: Blocks, generator: torch.Generator)
     for style in sorted(set(blocks.order)):
         mine = torch.nonzero(styles == style).flatten()
         count = min(len(mine), max(_LEAST_ROWS, int(len(mine) * part)))
-        order = torch.randperm(len(mine), generator=generator, device=generator.device).cpu()
-        found.append(mine[order[:count]])
+        chosen = torch.randperm(len(mine), generator=generator, device=generator.device)[:count]
+        found.append(mine[chosen.cpu()])
     rows = torch.cat(found).sort().values
     if len(rows) >= size:
         return None

@@ -13,8 +13,6 @@ from .inputs import TRIALS
 from .subject import Subject
 from .trials import Trials
 
-_FOUND = ("frozen", "varied", "in_range", "oracle")
-
 
 @dataclass(frozen=True)
 class Validated:
@@ -29,11 +27,10 @@ class Validated:
 def validate(subject: Subject, known: dict[str, Any], mode: str, trials: Callable[..., Trials]) -> Validated:
     """Run the trials of one variant. `trials` makes them from a subject and the keywords `admit` and `hardness`.
 
-    `known` says of the variant whether it is `admitted`, and what was found out about its inputs if so.
+    `known` says of the variant whether it is `admitted`, and its `hardness` and other findings if so.
     """
-    changed = adapted({**subject.variant, **{name: known[name] for name in _FOUND if name in known}})
-    if changed["tensors"] != subject.variant["tensors"] or changed.get("oracle"):
-        subject = subject.with_variant(changed)
+    if any(known.get(name) for name in ("frozen", "varied", "in_range")):
+        subject = subject.with_variant(adapted({**subject.variant, **known}))
     hardness = known.get("hardness", "")
     if mode != "judge":
         subject = hardened(subject, hardness)
@@ -42,6 +39,11 @@ def validate(subject: Subject, known: dict[str, Any], mode: str, trials: Callabl
         run = trials(subject, admit=False, hardness=hardness)
         finding = run.run()
         return Validated(run.subject, finding)
+    return _admit(subject, trials)
+
+
+def _admit(subject: Subject, trials: Callable[..., Trials]) -> Validated:
+    """Validate for the first time: find out on which inputs eager works and what they can tell."""
     subject, found = examine(subject)
     run = trials(subject, admit=True)
     finding = None if found.problem else run.run()

@@ -38,7 +38,7 @@ class Bench:
 
     def judge(self, entries: Sequence[Cheat | Honest]) -> dict[str, dict[str, Any]]:
         """The judge's answer of each, by name."""
-        built = self._build(entries)
+        built = self.build(entries)
         shares = [entries[start::_AT_A_TIME] for start in range(_AT_A_TIME)]
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             answers = pool.map(lambda share: self._share(share, built), shares)
@@ -62,7 +62,8 @@ class Bench:
         assert not isinstance(answer, Rejected), answer
         return answer
 
-    def _build(self, entries: Sequence[Cheat | Honest]) -> dict[str, Subject]:
+    def build(self, entries: Sequence[Cheat | Honest]) -> dict[str, Subject]:
+        """Compiled and bound to their variants, by name."""
         built: dict[str, Subject] = {}
         together: dict[tuple[str, ...], list[tuple[str, Plan, Any]]] = {}
         for entry in entries:

@@ -6,9 +6,10 @@ from __future__ import annotations
 from tests.cheats.cheat import Cheat, Honest
 from tests.cheats.honest_table import HONEST
 from tests.cheats.table_basics import BASICS
+from tests.cheats.table_checks import CHECKS
 from tests.cheats.table_process import PROCESS
 from tests.cheats.table_results import RESULTS
 
 __all__ = ["CHEATS", "HONEST", "Cheat", "Honest"]
 
-CHEATS: list[Cheat] = [*BASICS, *RESULTS, *PROCESS]
+CHEATS: list[Cheat] = [*BASICS, *RESULTS, *PROCESS, *CHECKS]

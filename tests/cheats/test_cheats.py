@@ -19,6 +19,7 @@ from tests.cheats.bench import SCHEDULE, Bench
 from tests.cheats.cuda_table import CHEATS as CUDA_CHEATS
 from tests.cheats.cuda_table import REFUSED
 from tests.cheats.table import CHEATS, HONEST, Cheat, Honest
+from tests.cheats.table_checks import SLOW_AT_FIRST
 from tests.judge import cards
 
 _ROWS = range(1, 39)
@@ -56,6 +57,14 @@ def test_the_honest_kernel_passes(answers: Mapping[str, Any], entry: Honest) -> 
     assert answer["finding"] is None, answer["finding"]["message"]
     if entry.timed:
         assert all(len(times["candidate_s"]) == SCHEDULE["pairs"] for times in answer["variants"].values())
+
+
+@pytest.mark.parametrize("entry", [SLOW_AT_FIRST], ids=["row 28"])
+def test_slowness_at_first_does_not_change_how_often_is_timed(answers: Mapping[str, Any], entry: Cheat) -> None:
+    answer = answers[entry.name]
+    assert answer["finding"] is None, answer["finding"]["message"]
+    times = answer["variants"]["v1"]
+    assert len(times["candidate_s"]) == len(times["eager_s"]) == SCHEDULE["pairs"]
 
 
 def test_every_row_has_its_cheats_on_the_cpu_and_on_cuda() -> None:

@@ -215,8 +215,9 @@ class CudaReferee:
         def trials(subject: Subject, **options: Any) -> DeviceTrials:
             return DeviceTrials(subject, side, self._policy, **options)
 
-        # Tensors that keep their captured values do so since the subject was made.
-        found = validate(prepared.subject, {**known, "frozen": []}, self._mode, trials)
+        # What else was found out about the inputs is in the subject since it was made.
+        asked = {"admitted": known["admitted"], "hardness": known.get("hardness", "")}
+        found = validate(prepared.subject, asked, self._mode, trials)
         if found.admission:
             self._admissions[prepared.subject.variant["variant_id"]] = found.admission
         if found.finding:
