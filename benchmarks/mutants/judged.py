@@ -1,4 +1,4 @@
-"""Judges mutants inside the model interpreter: reads the paths of jobs, a line each, and writes JSON lines.
+"""Judges mutants inside the model interpreter: `python judged.py JOB`, the results as JSON lines.
 
 Every mutant runs in a forked child that has the judge's trials, timed calls and checks, but no sandbox: the same code
 decides, without what costs a second per candidate. A child that crashes or does not end has rejected its mutant.
@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 _RUNTIME = Path(__file__).resolve().parents[2] / "kforge_mcp" / "runtime"
-_CPU_S = 0.4
-"""Processor time in its own code that a mutant may use before the judge has decided; a hundred times what it needs."""
+_CALL_CPU_S = 0.2
+"""Processor time that a call may take: ten thousand times what it needs."""
 _SCHEDULE = {"pairs": 4, "first_stage": 4, "warm_up": 0, "null": False}
 _STYLE_ROUNDS = 2
 _SECONDS = 1.0
@@ -71,9 +71,15 @@ class DirectSide:
 
     def go(self, timeout_s: float) -> float:
         """Make the calls."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, _CALL_CPU_S)
         for function, arguments in self._calls:
             function(*arguments)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         return _SECONDS
+
+    def pin(self, processor: int, processors: set[int]) -> bool:
+        """Nothing is timed here."""
+        return True
 
     def threads(self) -> int:
         """One: a mutant starts none."""
@@ -105,6 +111,10 @@ class DirectTwin:
     def go(self, timeout_s: float) -> float:
         """Nothing is timed here."""
         return _SECONDS
+
+    def pin(self, processor: int, processors: set[int]) -> bool:
+        """Nothing is timed here."""
+        return True
 
 
 class Judge:
@@ -175,12 +185,10 @@ def judged(judge: Judge, honest: Any, function: Any, seed: int) -> dict[str, Any
     if pid == 0:
         os.close(read)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.setitimer(signal.ITIMER_VIRTUAL, _CPU_S)
         try:
             finding = judge.judge(function)
             said = {"rejected": finding.reason, "message": finding.message} if finding else {"rejected": ""}
             os.write(write, (json.dumps(said) + "\n").encode())
-            signal.setitimer(signal.ITIMER_VIRTUAL, 10 * _CPU_S)
             if finding is None:
                 told = next(judge.tell(honest, function, seed), "")
                 os.write(write, (json.dumps({"told": told}) + "\n").encode())
@@ -208,6 +216,7 @@ def run(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What became of every mutant of a kernel, the honest kernel itself first as number 0."""
     judge = Judge(job)
     honest = _function(job["honest"], "honest")
+    judge.judge(honest)  # What is loaded at the first call is loaded before the children are forked.
     yield {"number": 0, **judged(judge, honest, honest, job["seed"])}
     for unit in job["units"]:
         for number in unit["numbers"]:
@@ -222,10 +231,8 @@ def _function(path: str, name: Any) -> Any:
 
 def main() -> None:
     torch.set_num_threads(1)
-    for line in sys.stdin:
-        for result in run(json.loads(Path(line.strip()).read_text())):
-            print(json.dumps(result), flush=True)
-        print(json.dumps({"done": True}), flush=True)
+    for result in run(json.loads(Path(sys.argv[1]).read_text())):
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ def verification(
         included=[kernel for kernel in record.kernels if kernel.included],
         left_out=[kernel for kernel in record.kernels if not kernel.included],
         left={kernel.card.card_id: kernel.left_out for kernel in kernels},
+        sanitized={kernel.card.card_id: kernel.sanitized for kernel in kernels},
         raw=raw,
         rounds=len(raw["rounds"]),
         baseline=baseline,
