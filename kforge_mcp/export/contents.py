@@ -128,6 +128,7 @@ def _card(operator: Operator) -> dict[str, Any]:
         "device": variants[0].variant.tensors[0].device,
         "source": f"sources/{operator.name}.cpp",
         "config": operator.kernel.config,
+        "nondeterministic": operator.kernel.nondeterministic,
         "variants": [_variant(operator, served) for served in variants],
     }
 

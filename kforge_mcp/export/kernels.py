@@ -46,6 +46,8 @@ class Kernel:
     """Of the captured class or function: attach leaves changed ones alone."""
     sanitized: Sanitized = Sanitized("unavailable", "they were not run")
     """What a build that checks its own memory accesses and undefined behaviour said."""
+    nondeterministic: bool = False
+    """As the candidate declared: equal inputs may give different bits."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ def assemble(
         holdout=holdout,
         verdicts=tuple(verdicts),
         left_out=left_out,
+        nondeterministic=plan.nondeterministic,
     )
 
 

@@ -11,7 +11,7 @@ from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
-from kforge_mcp.errors import NotFoundError
+from kforge_mcp.judge.admission import remember, weakness
 from kforge_mcp.judge.holdout import Claim, HoldoutResult, holdout
 from kforge_mcp.judge.request import CALL_TIMEOUT_S, Config, Subject, eager_itself, subjects
 from kforge_mcp.judge.session import Evaluators
@@ -20,16 +20,17 @@ from kforge_mcp.judge.verdicts import conclude, stage_result
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
 from kforge_mcp.records.result import Reason, Stage, StageResult
-from kforge_mcp.store import cards
 
 __all__ = ["Claim", "HoldoutResult", "Judgement", "evaluate", "holdout", "null_judgement"]
 
 PAIRS = 60
 FIRST_STAGE = 16
 _WINNERS_TRIED = 3
+_DECLARED = (
+    "declared nondeterministic: equal inputs may give results that differ in bits; both runs of every trial are held "
+    "to the tolerance"
+)
 _REASONS = frozenset(get_args(Reason))
-_admitted: dict[str, frozenset[str]] = {}
-"""Per card: variants whose inputs were shown, in this process, to tell known wrong results from right ones."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,9 @@ def evaluate(
         RuntimeFailure: the judge's own processes failed; nothing is said of the candidate.
         JobCancelled: the job was cancelled.
     """
-    if card.weak_oracle:
-        return Judgement(_failed(candidate_id, "validate", "weak_oracle", card.weak_oracle))
+    weak = weakness(card, project)
+    if weak:
+        return Judgement(_failed(candidate_id, "validate", "weak_oracle", weak))
     every = [subject for subject in subjects(card, plan, compiled) if subject.variants]
     empty = [v.variant_id for v in card.variants if sum(spec.numel for spec in v.outputs) == 0]
     if not every or all(variant.variant_id in empty for subject in every for variant in subject.variants):
@@ -134,24 +136,22 @@ def _judge(
         subject,
         mode="judge",
         schedule={"pairs": PAIRS, "first_stage": FIRST_STAGE, "null": True} if timed else None,
-        admitted=_admitted.get(card.card_id, frozenset()),
         on_progress=lambda text: ctx.progress(text, 0.6),
     )
     if isinstance(answer, Rejected):
         failed = _failed(candidate_id, "validate", answer.reason, answer.message)
         return Judgement(failed.model_copy(update={"diagnostics": list(answer.diagnostics)}), config=config)
-    all_notes = [*notes, *answer["notes"], *_variant_notes(answer)]
+    declared = [_DECLARED] if subject.plan and subject.plan.nondeterministic else []
+    all_notes = [*notes, *declared, *answer["notes"], *_variant_notes(answer)]
     log = _log(answer, evaluators.log())
     device_s = evaluators.device_s
     finding = answer["finding"]
-    if finding and finding["reason"] == "weak_oracle":
-        _mark_weak(ctx, card, finding["message"])
+    weak = finding["message"] if finding and finding["reason"] == "weak_oracle" else ""
+    remember(ctx, card, project, answer["admissions"], weak)
     if finding and not answer["valid"]:
         failed = _failed(candidate_id, "validate", finding["reason"], finding["message"])
         failed = failed.model_copy(update={"config": config, "notes": all_notes})
         return Judgement(failed, config=config, log=log, device_s=device_s)
-    known = _admitted.get(card.card_id, frozenset())
-    _admitted[card.card_id] = known | {variant.variant_id for variant in subject.variants}
     variants = len(subject.variants)
     validated = StageResult(
         candidate_id=candidate_id,
@@ -171,16 +171,6 @@ def _judge(
     verdicts = conclude(card, project, answer["variants"])
     result = stage_result(candidate_id, verdicts, config, all_notes)
     return Judgement(validated, result, config, answer["variants"], log, device_s)
-
-
-def _mark_weak(ctx: JobContext, card: OperatorCard, message: str) -> None:
-    """Keep on the card that nothing is to be claimed on it."""
-    with ctx.workspace.transaction() as session:
-        try:
-            stored = cards.get(session, card.card_id)
-        except NotFoundError:
-            return
-        cards.save(session, stored.model_copy(update={"weak_oracle": message}))
 
 
 def _failed(candidate_id: str, stage: Stage, reason: str, message: str) -> StageResult:

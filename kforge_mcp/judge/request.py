@@ -12,6 +12,7 @@ from kforge_mcp.candidate.binding import bind, bind_workspaces
 from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.outcome import Binary, Compiled
+from kforge_mcp.records.admission import Admission
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
 from kforge_mcp.records.variant import Variant
@@ -66,15 +67,23 @@ def request(
     scratch: Path,
     schedule: Mapping[str, Any] | None,
     admitted: frozenset[str] = frozenset(),
+    admissions: Mapping[str, Admission] | None = None,
     call_timeout_s: float = CALL_TIMEOUT_S,
 ) -> dict[str, Any] | Rejected:
-    """The request for one evaluation; a rejection if an expression has no value in some variant."""
+    """The request for one evaluation; a rejection if an expression has no value in some variant.
+
+    Variants in `admissions` are tried on the inputs stated there, those in `admitted` on inputs like the captured
+    ones; for the others the referee first finds out which they need.
+    """
     variants: list[dict[str, Any]] = []
     for variant in subject.variants:
         entry = _variant(subject, variant)
         if isinstance(entry, Rejected):
             return entry
-        variants.append({**entry, "admitted": variant.variant_id in admitted})
+        found = (admissions or {}).get(variant.variant_id)
+        known = found is not None or variant.variant_id in admitted
+        needed = {"hardness": found.hardness, "frozen": found.frozen} if found else {}
+        variants.append({**entry, "admitted": known, **needed})
     largest = max((sum(spec.extent_bytes for spec in (*v.tensors, *v.outputs)) for v in subject.variants), default=0)
     return {
         "mode": mode,
@@ -86,7 +95,7 @@ def request(
         "threads": threads(project),
         "backend_flags": project.backend_flags,
         "call_timeout_s": max(call_timeout_s, *(_PATIENCE * v.eager_us * 1e-6 for v in subject.variants), 0.0),
-        "nondeterministic": bool(subject.plan and getattr(subject.plan, "nondeterministic", False)),
+        "nondeterministic": subject.plan is not None and subject.plan.nondeterministic,
         "limits": {"memory_bytes": MEMORY_BYTES + 4 * largest},
         "schedule": dict(schedule) if schedule is not None else None,
     }

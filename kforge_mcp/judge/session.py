@@ -10,6 +10,7 @@ from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.engine.processes import RuntimeProcess
 from kforge_mcp.errors import RuntimeFailure
+from kforge_mcp.judge.admission import admissions
 from kforge_mcp.judge.request import CALL_TIMEOUT_S, Mode, Subject, environment, request
 from kforge_mcp.records.project import Project
 
@@ -45,7 +46,10 @@ class Evaluators:
         admitted: frozenset[str] = frozenset(),
         on_progress: Callable[[str], None] | None = None,
     ) -> dict[str, Any] | Rejected:
-        """One evaluation in a fresh process. Raises `RuntimeFailure` if the judge's own processes fail."""
+        """One evaluation in a fresh process. Raises `RuntimeFailure` if the judge's own processes fail.
+
+        Variants are tried on the inputs that the card's admissions name; `admitted` are to be taken as they are.
+        """
         asked = request(
             self._project,
             subject,
@@ -54,6 +58,7 @@ class Evaluators:
             scratch=self._scratch,
             schedule=schedule,
             admitted=admitted,
+            admissions=admissions(subject.card, self._project),
             call_timeout_s=self._call_timeout_s,
         )
         if isinstance(asked, Rejected):

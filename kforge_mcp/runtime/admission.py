@@ -45,9 +45,9 @@ class Admission:
         return [name for name, always_equal in self._alive.items() if not always_equal]
 
     @property
-    def undecided(self) -> bool:
-        """Whether some impostor was not caught yet, so that harder inputs are worth drawing."""
-        return bool(self._alive)
+    def undecided(self) -> list[str]:
+        """Impostors that were not caught yet, so that harder inputs are worth drawing."""
+        return list(self._alive)
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -6,6 +6,7 @@ image in memory of its own and copies it whole, poison and guards included, so b
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import mmap
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import torch
 
 from .tensors import DTYPES
 
+_libc = ctypes.CDLL(None)
 GUARD = 4096
 _LINE = 64
 
@@ -109,12 +111,31 @@ class Arena:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._map = mmap.mmap(-1, size)
-        self.memory = torch.frombuffer(self._map, dtype=torch.uint8)
+        end = _aligned(size, 0)
+        self._map = mmap.mmap(-1, end + _LINE)
+        whole = torch.frombuffer(self._map, dtype=torch.uint8)
+        self.memory = whole[:size]
+        self.refused_call = whole[end : end + 4].view(torch.int32)
+        """1 + the number of the system call that ended the side; 0 if there was none, or it is not known."""
+
+    def touched(self) -> bytes:
+        """For each page whether it has memory, which it gets when either process first reads or writes it; empty where
+        the system does not say. See mincore(2)."""
+        pages = -(-self.size // mmap.PAGESIZE)
+        state = ctypes.create_string_buffer(pages)
+        address = ctypes.c_void_p(self.memory.data_ptr())
+        return state.raw[:pages] if _libc.mincore(address, ctypes.c_size_t(self.size), state) == 0 else b""
 
     def slot(self, start: int, slot: Slot) -> torch.Tensor:
         """The memory of a slot that begins at byte `start`."""
         return self.memory[start : start + slot.size]
+
+
+def first_new(before: bytes, after: bytes) -> int | None:
+    """The first page that was touched since; None if there is none."""
+    if before == after:
+        return None
+    return next((page for page, (old, new) in enumerate(zip(before, after, strict=False)) if new & ~old & 1), None)
 
 
 def blank(size: int) -> torch.Tensor:

@@ -93,7 +93,7 @@ class Fingerprints:
     ) -> Finding | None:
         width = c.shape[-1] if c.ndim > 1 else 1
         largest = torch.tensor([5 * errors[name].largest for name in rows.names], dtype=c.dtype)[rows.styles]
-        rms = row_rms(e).reshape(-1) if c.ndim > 1 else e.abs()
+        rms = row_rms(e, 1).expand(*e.shape[:-1], 1).reshape(-1) if c.ndim > 1 else e.abs()
         size = c.numel() // rows.calls
         if size <= POSITIONS:
             magnitude = torch.maximum(e.reshape(-1, width).abs(), rms[:, None])

@@ -96,6 +96,7 @@ class FreshInputs:
         longest = max([*gaps, *(p.size for p in slot.workspaces), 1])
         self._bytes = torch.randint(0, 256, (2 * longest + 4096,), dtype=torch.uint8, generator=self._generator)
         self._poison = [_poison_pool(place, self._generator) for place in slot.outputs]
+        self._calibrated = False
 
     def image(self) -> torch.Tensor:
         """A private image of the slot, everything in it random or fixed."""
@@ -107,7 +108,10 @@ class FreshInputs:
         return image
 
     def calibrate_poison(self, outputs: list[torch.Tensor]) -> None:
-        """Make poison look like real outputs: of their magnitude, or within their range."""
+        """Make poison look like real outputs, once: of their magnitude, or within their range."""
+        if self._calibrated:
+            return
+        self._calibrated = True
         for pool, output in zip(self._poison, outputs, strict=True):
             if output.numel() == 0 or pool.numel() == 0:
                 continue
@@ -117,7 +121,8 @@ class FreshInputs:
                 pool.mul_(min(max(rms, 1e-6), float(torch.finfo(pool.dtype).max) / 16))
             elif pool.dtype is not torch.bool and not pool.is_complex():
                 low, high = int(output.min()), int(output.max())
-                pool.copy_(torch.randint(low, max(high, low + 1) + 1, pool.shape, generator=self._generator))
+                alike = torch.randint(low, max(high, low + 1) + 1, pool.shape, generator=self._generator)
+                pool.copy_(_half_wild(alike.to(pool.dtype), self._generator))
 
     def compose(self, image: torch.Tensor) -> Blocks:
         """Fill an image for a new call; returns the styles of its blocks."""
@@ -142,6 +147,12 @@ class FreshInputs:
             if place.size:
                 count = place.size // place.dtype.itemsize
                 place.flat(image).copy_(tensor.as_strided((count,), (1,), tensor.storage_offset()))
+
+    def left_behind(self, memory: torch.Tensor) -> list[tuple[Place, torch.Tensor]]:
+        """A copy of what a call left in outputs and workspaces: what it may find there when memory is used again."""
+        kept = [place for place, zeroed in zip(self.slot.workspaces, self.slot.zeroed, strict=True) if not zeroed]
+        places = [place for place in (*self.slot.outputs, *kept) if place.size]
+        return [(place, memory[place.start : place.start + place.size].clone()) for place in places]
 
     def renew_surroundings(self, image: torch.Tensor) -> None:
         """New guard bytes, new poison, workspaces as the candidate asked for them."""
@@ -201,4 +212,12 @@ def _poison_pool(place: Place, generator: torch.Generator) -> torch.Tensor:
         return torch.randn(length, dtype=wide, generator=generator).to(place.dtype)
     if place.dtype is torch.bool:
         return torch.randint(0, 2, (length,), generator=generator).to(torch.bool)
-    return torch.randint(0, 100, (length,), generator=generator).to(place.dtype)
+    return _half_wild(torch.randint(0, 100, (length,), generator=generator).to(place.dtype), generator)
+
+
+def _half_wild(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Every second one, at random, of any bits: where all look like results, the upper half of an index would be zero
+    already, and a kernel that writes the lower half would pass."""
+    count = values.numel() * values.dtype.itemsize
+    wild = torch.randint(0, 256, (count,), dtype=torch.uint8, generator=generator).view(values.dtype)
+    return torch.where(torch.rand(values.shape, generator=generator) < 0.5, values, wild)

@@ -27,9 +27,11 @@ TRIALS = (
 )
 SHIFT = 2.0
 """Mean of shifted values in their standard deviations."""
-LARGE_MEAN = 32.0
-"""The same where values lie on a grid on which plain sums are exact: there E[x^2] - E[x]^2 loses its digits and an
-honest two-pass variance, in whatever order it sums, does not."""
+LARGE_MEAN = 128.0
+"""The same where values lie on a grid on which plain sums are exact: there E[x^2] - E[x]^2 loses the square of this in
+precision, and an honest variance (two passes, Welford's, in whatever order) at most this, which is forgiven."""
+LARGE_MEAN_16 = 32.0
+"""The same for 16-bit types, whose mantissa holds no more."""
 _GRID_STEPS = 8
 
 
@@ -63,7 +65,7 @@ def _ties(values: torch.Tensor, spread: float, generator: torch.Generator) -> to
 
 def _large_mean(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
     step = 2.0 ** math.floor(math.log2(spread / _GRID_STEPS))
-    mean = 2.0 ** math.ceil(math.log2(LARGE_MEAN * spread))
+    mean = 2.0 ** math.ceil(math.log2((LARGE_MEAN if values.dtype.itemsize > 2 else LARGE_MEAN_16) * spread))
     return torch.round(values / step) * step + mean
 
 
@@ -102,6 +104,9 @@ EXTREMES = (
     Style("zeros and tiny values", _tiny),
     Style("large mean", _large_mean),
 )
+FORGIVEN = {"large mean": LARGE_MEAN}
+"""By style: how much more than the rounding of its results an honest kernel may lose, where that is computed in 32 bits
+or more."""
 _PLAIN = (Style("scale 1", _scaled(1.0, 0.0)),)
 
 

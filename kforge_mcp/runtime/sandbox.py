@@ -12,7 +12,7 @@ import resource
 import signal
 from dataclasses import dataclass, field
 
-from . import seccomp
+from . import machine_code, seccomp
 
 _CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -33,7 +33,20 @@ _LANDLOCK = (444, 446)
 _LANDLOCK_ALL = 0x1FFF
 """Every file-system right of the first Landlock version."""
 
+_SA_SIGINFO, _SA_NODEFER = 4, 0x40000000
+
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _SignalAction(ctypes.Structure):
+    """glibc's `struct sigaction`."""
+
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_uint64 * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,8 @@ class Applied:
     notes: list[str] = field(default_factory=list)
     user_namespace: bool = False
     """Whether the process is root only in a namespace of its own."""
+    calls_are_named: bool = False
+    """Whether a refused system call is written down."""
 
     def lacks(self, what: str) -> None:
         """Note something that was refused."""
@@ -178,9 +193,18 @@ def keep_descriptors(keep: set[int]) -> None:
     os.closerange(start, min(limit_of_all, 1 << 20))
 
 
+def report_refused_call(address: int, applied: Applied) -> None:
+    """Have a refused system call written down at `address` (see `Arena.refused_call`) before it ends the process."""
+    handler = machine_code.reporter(address) if machine_code.available() else 0
+    if handler:
+        action = _SignalAction(handler=handler, flags=_SA_SIGINFO | _SA_NODEFER)
+        applied.calls_are_named = _libc.sigaction(signal.SIGSYS, ctypes.byref(action), None) == 0
+
+
 def filter_calls(channel: int, applied: Applied, *, may_open: bool) -> None:
     """Install the candidate's system-call filter."""
-    problem = seccomp.install(seccomp.candidate_filter(channel, os.getpid(), may_open=may_open))
+    rules = seccomp.candidate_filter(channel, os.getpid(), may_open=may_open, handled=applied.calls_are_named)
+    problem = seccomp.install(rules)
     if problem and problem not in applied.notes:
         applied.lacks(problem)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from .arena import Arena
 from .checks import Finding
+from .system_calls import name_of
 
 GO, PREPARE, EXPORT, LOAD = b"G", b"P", b"X", b"L"
 _TIMEVAL = struct.Struct("ll")
@@ -215,6 +216,9 @@ class Side:
             return self._failed("crashed", f"ended its process with exit status {exit_status}{why}{tail}")
         if number in _SIGNALS:
             reason, what = _SIGNALS[signal.Signals(number)]
+            call = int(self.arena.refused_call) & 0xFFFFFFFF
+            if number == signal.SIGSYS and call:
+                what = f"made the system call `{name_of(call - 1)}`, which a kernel does not need"
             return self._failed(reason, f"{what}{tail}")
         name = signal.Signals(number).name
         return self._failed("crashed", f"ended with {name}{tail}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,8 @@ from .reference import Reference
 from .values import flatten
 
 _MOST_DRAWS, _ENOUGH = 8, 1 << 19
+EAGER_FAILURES = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, KeyError, AssertionError)
+"""What eager raises on inputs that it does not take."""
 
 
 @dataclass
@@ -54,10 +56,19 @@ class Subject:
         with torch.no_grad():
             result = expected(self.eager, [_kept(view) for view in self.inputs_of(image)])
         self.longest = max(self.longest, result.longest)
-        if result.note and result.note not in self.notes:
-            self.notes.append(result.note)
+        if result.note:
+            self.note(result.note)
         self.learn(eager_errors(result, blocks))
         return result
+
+    def with_variant(self, variant: dict[str, Any]) -> Subject:
+        """The same subject on other inputs; notes are shared, errors are learnt anew."""
+        return replace(self, variant=variant, errors=[], longest=0, calls_per_batch=1)
+
+    def note(self, text: str) -> None:
+        """Something to know of this variant's judgement, said once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def learn_timed_draws(self) -> None:
         """Measure eager's errors on draws as timed calls have them: of a small output one trial shows too few."""

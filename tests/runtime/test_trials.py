@@ -71,7 +71,7 @@ def test_eager_passes_its_own_trials_and_inputs_are_admitted(name: str) -> None:
     judged = subject(function, tensors, parameters)
     trials = Trials(judged, None, Policy(2, 1.0), "")
     assert trials.run() is None
-    assert trials.admit() == []
+    assert trials.uncaught == []
     assert judged.notes == [] or name == "complex"
 
 
@@ -112,11 +112,11 @@ def test_inputs_that_tell_nothing_are_not_admitted() -> None:
     judged = subject(lambda x: 1 + 1e-7 * torch.tanh(x), [torch.randn(16, 40)])
     trials = Trials(judged, None, Policy(2, 1.0), "")
     assert trials.run() is None
-    assert "internals one class lower" in trials.admit()
+    assert "internals one class lower" in trials.uncaught
 
 
 def test_an_identity_is_admitted_since_passing_through_is_right() -> None:
     judged = subject(lambda x: x.clone(), [torch.randn(16, 40)])
     trials = Trials(judged, None, Policy(2, 1.0), "")
     trials.run()
-    assert trials.admit() == []
+    assert trials.uncaught == []
