@@ -25,6 +25,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from mutants.kernels import KERNELS, Honest
+from mutants.mutate import mutants
 from operators import REPOSITORY
 
 from kforge_mcp.candidate.plan import Plan, parse_plan
@@ -33,11 +35,9 @@ from kforge_mcp.candidate.signature import groups
 from kforge_mcp.compile.outcome import Binary
 from kforge_mcp.compile.preamble import preamble
 from kforge_mcp.compile.toolchain import baseline
+from kforge_mcp.judge.adversaries import cards, kernels
 from kforge_mcp.judge.request import Subject, request
 from kforge_mcp.records.card import OperatorCard
-from mutants.kernels import KERNELS, Honest
-from mutants.mutate import mutants
-from tests.judge import cards, kernels
 
 _PER_UNIT = 100
 _FLAGS = (

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kforge_mcp.judge.adversaries import cards
+from kforge_mcp.judge.adversaries.cards import Make, Tensor
 from kforge_mcp.records.tensor import InputRecipe
-from tests.judge import cards
-from tests.judge.cards import Make, Tensor
 
 cards.SOURCES |= {
     "m_softmax": "\ndef m_softmax(x):\n    return torch.softmax(x, -1)\n",

@@ -44,8 +44,8 @@ class Kernel:
     """Variants that go to the original, with the reason."""
     source_sha256: str = ""
     """Of the captured class or function: attach leaves changed ones alone."""
-    sanitized: Sanitized = Sanitized("unavailable", "they were not run")
-    """What a build that checks its own memory accesses and undefined behaviour said."""
+    sanitized: Sanitized | None = None
+    """What a build that checks its own memory accesses and undefined behaviour said; None if there was none."""
     nondeterministic: bool = False
     """As the candidate declared: equal inputs may give different bits."""
 

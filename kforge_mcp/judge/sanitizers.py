@@ -59,9 +59,7 @@ def sanitize(ctx: JobContext, project: Project, claim: Claim) -> Sanitized:
         return Sanitized("unavailable", str(error))
     scratch = ctx.scratch()
     (subject,) = subjects(claim.card, claim.plan, compiled)
-    asked = request(
-        project, subject, mode="judge", blob_root=ctx.workspace.blobs.root, scratch=scratch, schedule=None
-    )
+    asked = request(project, subject, mode="judge", blob_root=ctx.workspace.blobs.root, scratch=scratch, schedule=None)
     assert not isinstance(asked, Rejected)
     log = scratch / "sanitizers.log"
     preloaded = ":".join(part for part in (preload, os.environ.get("LD_PRELOAD", "")) if part)

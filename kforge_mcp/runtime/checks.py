@@ -177,9 +177,7 @@ def _check_exact(output: torch.Tensor, narrow: torch.Tensor, label: str) -> Find
     )
 
 
-def _check_block(
-    c: torch.Tensor, e: torch.Tensor, o: torch.Tensor, longest: int, forgiven: float
-) -> Finding | None:
+def _check_block(c: torch.Tensor, e: torch.Tensor, o: torch.Tensor, longest: int, forgiven: float) -> Finding | None:
     if c.numel() == 0:
         return None
     tolerance = slack(c.dtype if not c.is_complex() else torch.float32, longest)

@@ -143,7 +143,9 @@ def test_faults_of_steps_are_named(metadata: str, line: int, part: str) -> None:
     assert rejected.diagnostics[0].line == line
 
 
-@pytest.mark.parametrize("key", ["where = 'weight.ndim == 1'", "options = []", "args = ['out']", "inplace = true", "nondeterministic = true"])
+@pytest.mark.parametrize(
+    "key", ["where = 'weight.ndim == 1'", "options = []", "args = ['out']", "inplace = true", "nondeterministic = true"]
+)
 def test_a_top_level_key_that_slipped_into_a_table_is_told_so(key: str) -> None:
     rejected = refused(GOOD + "\n[tunables]\nA = [1]\n" + key)
     name = key.split()[0]

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards
+from kforge_mcp.judge.adversaries.bench import SCHEDULE, Bench
+from kforge_mcp.judge.adversaries.table import CHEATS
+from kforge_mcp.judge.adversaries.table_checks import FORGETFUL
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.store.workspace import Workspace
 from tests.cheats import weakened
-from tests.cheats.bench import SCHEDULE, Bench
-from tests.cheats.table import CHEATS
-from tests.cheats.table_checks import FORGETFUL
-from tests.judge import cards
 
 
 class Without(NamedTuple):

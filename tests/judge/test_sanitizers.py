@@ -15,10 +15,10 @@ from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.errors import ToolchainError
 from kforge_mcp.judge import sanitizers
+from kforge_mcp.judge.adversaries import cards, kernels
 from kforge_mcp.judge.holdout import Claim
 from kforge_mcp.judge.sanitizers import Sanitized, sanitize
 from kforge_mcp.store.workspace import Workspace
-from tests.judge import cards, kernels
 
 Check = Callable[[str], Sanitized]
 
@@ -53,7 +53,7 @@ def test_an_honest_kernel_is_clean(check: Check) -> None:
     ("statement", "what"),
     [
         ("volatile float beyond = x[rows * n]; (void)beyond;", "reads 4 bytes out of bounds"),
-        ("volatile int big = 2147483647; volatile int more = big + (int)(n > 0); (void)more;", "signed integer overflow"),
+        ("volatile int big = 2147483647; volatile int more = big + 1; (void)more;", "signed integer overflow"),
         ("volatile int by = 40; volatile int shifted = 1 << by; (void)shifted;", "shift exponent 40 is too large"),
     ],
 )  # fmt: skip

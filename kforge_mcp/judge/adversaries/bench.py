@@ -14,10 +14,10 @@ from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.compiler import compile_candidate
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards
+from kforge_mcp.judge.adversaries.cheat import Cheat, Honest
 from kforge_mcp.judge.request import Subject, subjects
 from kforge_mcp.judge.session import Evaluators
-from tests.cheats.cheat import Cheat, Honest
-from tests.judge import cards
 
 SCHEDULE = {"pairs": 6, "first_stage": 6, "warm_up": 1, "null": False}
 _INCLUDE = re.compile(r"^\s*#\s*include.*$", re.MULTILINE)
