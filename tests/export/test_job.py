@@ -22,6 +22,7 @@ from kforge_mcp.records.candidate import Candidate
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import DeviceInfo, Project
 from kforge_mcp.records.result import StageResult, VariantVerdict
+from kforge_mcp.records.tensor import InputRecipe
 from kforge_mcp.store import candidates, cards, packages, projects
 from kforge_mcp.store.workspace import Workspace
 
@@ -94,9 +95,15 @@ def card_of(shop: Shop) -> Callable[[OperatorCard], OperatorCard]:
 
     def of(card: OperatorCard) -> OperatorCard:
         imports = [{"name": "tiny_model", "path": shop.project.entry_path}]
-        return card.model_copy(
-            update={"reference": {**card.reference, "imports": imports, "sys_path": [shop.project.project_dir]}}
-        )
+        reference = {**card.reference, "imports": imports, "sys_path": [shop.project.project_dir]}
+        recipe = InputRecipe(kind="quantiles", quantiles=[-3.0, -1.0, 0.0, 1.0, 3.0])
+        variants = [
+            variant.model_copy(
+                update={"tensors": [spec.model_copy(update={"recipe": recipe}) for spec in variant.tensors]}
+            )
+            for variant in card.variants
+        ]
+        return card.model_copy(update={"reference": reference, "variants": variants})
 
     return of
 
@@ -166,7 +173,6 @@ def test_package_is_written_accepted_and_recorded(
     assert "| holdout, card | faster | 1.440 | 1.330 to 1.550 | 100.0 | 70.0 |" in text
     assert not any(figure in text for figure in ("7.777", "7.666", "7.888")), "a figure of the search was published"
     assert "What was not verified" in text
-    print(text[text.index("Sanitizers") :][:800])
     assert "AddressSanitizer and UndefinedBehaviorSanitizer found nothing in 5 calls on 1 variants" in text
     samples = json.loads((folder / "samples" / "acceptance.json").read_text())
     assert len(samples[-1]["rounds"]) == result["end_to_end"][0]["comparison"]["pairs"]
