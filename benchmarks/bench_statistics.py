@@ -81,7 +81,9 @@ def coverage(dice: np.random.Generator, rounds: int) -> None:
     effects = (0.1, 0.3, 0.5)
     truth = math.log(3 / sum(math.exp(-r) for r in effects))
     noise = dice.normal(0, 0.05, (rounds, 3, PAIRS))
-    joints = [joint_interval([Measured(1, 1.0, list(e + n)) for e, n in zip(effects, one, strict=True)]) for one in noise]
+    joints = [
+        joint_interval([Measured(1, 1.0, list(e + n)) for e, n in zip(effects, one, strict=True)]) for one in noise
+    ]
     say("joint interval of three variants covers", share(rounds, lambda i: joints[i].low <= truth <= joints[i].high),
         rounds, least=0.99)  # fmt: skip
     means = [mean_interval(list(row)) for row in dice.normal(0.1, PROCESS_SPREAD, (rounds, PROCESSES))]
@@ -94,7 +96,8 @@ def false_positives(dice: np.random.Generator, rounds: int) -> None:
     for name, count in (("a judgement", PAIRS), ("its first stage", FIRST_STAGE)):
         ratios, nulls = busy(dice, rounds, count), busy(dice, rounds, count)
         words = [
-            verdict(median_interval(list(r)), median_interval(list(n)).reach) for r, n in zip(ratios, nulls, strict=True)
+            verdict(median_interval(list(r)), median_interval(list(n)).reach)
+            for r, n in zip(ratios, nulls, strict=True)
         ]
         say(f"equal kernels, {name}, called different", share(rounds, lambda i, w=words: w[i] != "no_difference_shown"),
             rounds, most=0.015)  # fmt: skip

@@ -13,7 +13,16 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 def test_no_mutant_that_can_be_told_gets_through(model_python: str, tmp_path: Path) -> None:
     found = tmp_path / "found.jsonl"
-    command = [sys.executable, str(BENCHMARKS / "bench_mutants.py"), "--count", "60", "--seed", "7", "--json", str(found)]
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "bench_mutants.py"),
+        "--count",
+        "60",
+        "--seed",
+        "7",
+        "--json",
+        str(found),
+    ]
     environment = {**os.environ, "KFORGE_PYTHON": model_python}
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=550, env=environment)
     assert run.returncode == 0, run.stdout + run.stderr
