@@ -91,18 +91,33 @@ def evaluate(
         return judgement
 
 
-def null_judgement(ctx: JobContext, project: Project, card: OperatorCard, *, pairs: int = PAIRS) -> Judgement:
-    """Judge eager in the candidate's place: the same processes, messages, checks and timing, and no difference."""
-    with ctx.device_lock("cpu"), Evaluators(ctx, project) as evaluators:
+def null_judgement(
+    ctx: JobContext,
+    project: Project,
+    card: OperatorCard,
+    *,
+    pairs: int = PAIRS,
+    evaluators: Evaluators | None = None,
+) -> Judgement:
+    """Judge eager in the candidate's place: the same processes, messages, checks and timing, and no difference.
+
+    `evaluators` saves starting the parent of all evaluations anew; every judgement forks its own processes.
+    """
+    if evaluators is None:
+        with Evaluators(ctx, project) as opened:
+            return null_judgement(ctx, project, card, pairs=pairs, evaluators=opened)
+    before = evaluators.device_s
+    with ctx.device_lock("cpu"):
         schedule = {"pairs": pairs, "first_stage": min(FIRST_STAGE, pairs), "null": True}
         answer = evaluators.evaluate(eager_itself(card), mode="null", schedule=schedule)
-        assert not isinstance(answer, Rejected)
-        if answer["finding"]:
-            reason, message = answer["finding"]["reason"], answer["finding"]["message"]
-            return Judgement(_failed("", "validate", reason, message), device_s=evaluators.device_s)
-        result = stage_result("", conclude(card, project, answer["variants"]), {}, answer["notes"])
-        passed = StageResult(candidate_id="", stage="validate", status="ok", passed=True)
-        return Judgement(passed, result, samples=answer["variants"], device_s=evaluators.device_s)
+    assert not isinstance(answer, Rejected)
+    device_s = evaluators.device_s - before
+    if answer["finding"]:
+        reason, message = answer["finding"]["reason"], answer["finding"]["message"]
+        return Judgement(_failed("", "validate", reason, message), device_s=device_s)
+    result = stage_result("", conclude(card, project, answer["variants"]), {}, answer["notes"])
+    passed = StageResult(candidate_id="", stage="validate", status="ok", passed=True)
+    return Judgement(passed, result, samples=answer["variants"], device_s=device_s)
 
 
 def _judge(

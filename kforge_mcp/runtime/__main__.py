@@ -22,6 +22,7 @@ OPERATIONS = {
     "capture": "capture:capture",
     "ceilings": "ceilings:measure",
     "evaluate": "evaluator:serve",
+    "sanitize": "sanitized:check",
     "build_paths": "describe:build_paths",
     "accept": "acceptance:accept",
 }

@@ -53,12 +53,17 @@ class Errors:
         self.nonfinite = self.nonfinite or other.nonfinite
 
 
+_ALIKE = 4
+"""Eager in float64 is its own oracle: its error, the first part of every tolerance, reads zero, and the oracle's own is
+not known. f is that many times as large there."""
+
+
 def slack(dtype: torch.dtype, longest: int) -> float:
     """f eps: the part of the tolerance relative to the output's magnitude."""
     eps = torch.finfo(dtype).eps
     if dtype.itemsize <= 2:
         return 0.5 * eps
-    return (4 + min(longest / 16, 256)) * eps
+    return (_ALIKE if dtype is torch.float64 else 1) * (4 + min(longest / 16, 256)) * eps
 
 
 def multiple(numel: int) -> float:
@@ -212,7 +217,9 @@ def _check_block(
     wide_c, wide_e, wide_o = (real_parts(t).double() for t in (c, e, o))
     if c.is_complex():
         wide_c, wide_e, wide_o = (consistent(t) for t in (wide_c, wide_e, wide_o))
-    misplaced = check_nonfinite(wide_c, wide_e)
+    # Where eager's fast path and its float64 path disagree on what an infinity becomes, either is right.
+    as_oracle = ~torch.isfinite(wide_o) & ((wide_c == wide_o) | (torch.isnan(wide_c) & torch.isnan(wide_o)))
+    misplaced = check_nonfinite(wide_c, torch.where(as_oracle, wide_c, wide_e))
     if misplaced:
         return misplaced
     known = torch.isfinite(wide_e) & torch.isfinite(wide_o)

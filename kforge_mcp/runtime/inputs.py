@@ -70,13 +70,24 @@ def _large_mean(values: torch.Tensor, spread: float, generator: torch.Generator)
 
 
 def _extremes(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
-    largest = min(1e4, torch.finfo(values.dtype).max ** 0.5 / 16)
+    """Beyond what a half-precision intermediate holds; of both signs in one row, all negative in the next, where a
+    maximum begun at zero is wrong."""
+    largest = min(1e6, torch.finfo(values.dtype).max ** 0.5 / 16)
     outliers = torch.rand(values.shape, generator=generator) < 0.01
-    return values * (largest / 10) * torch.where(outliers, 10.0, 1.0)
+    large = values * (largest / 10) * torch.where(outliers, 10.0, 1.0)
+    return torch.where(_every_other_row(values, generator), -large.abs() - largest / 10 * spread, large)
 
 
-def _zeros(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
-    return torch.zeros_like(values)
+def _tiny(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
+    """Zeros in one row; in the next, values that a half-precision intermediate loses."""
+    return torch.where(_every_other_row(values, generator), values * 1e-12, 0.0)
+
+
+def _every_other_row(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """True in every other row, for broadcasting; which begins is drawn."""
+    rows = values.shape[:-1].numel() if values.ndim else 1
+    chosen = torch.arange(rows) % 2 == torch.randint(0, 2, (), generator=generator)
+    return chosen.view(*values.shape[:-1], 1) if values.ndim else chosen[0]
 
 
 SCALES = (
@@ -90,7 +101,7 @@ EXTREMES = (
     Style("equal values in a row", _constant_rows),
     Style("small integers", _ties),
     Style("large values", _extremes),
-    Style("zeros", _zeros),
+    Style("zeros and tiny values", _tiny),
     Style("large mean", _large_mean),
 )
 FORGIVEN = {"large mean": LARGE_MEAN}

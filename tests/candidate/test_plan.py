@@ -144,8 +144,7 @@ def test_faults_of_steps_are_named(metadata: str, line: int, part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key",
-    ["where = 'weight.ndim == 1'", "options = []", "args = ['out']", "inplace = true", "nondeterministic = true"],
+    "key", ["where = 'weight.ndim == 1'", "options = []", "args = ['out']", "inplace = true", "nondeterministic = true"]
 )
 def test_a_top_level_key_that_slipped_into_a_table_is_told_so(key: str) -> None:
     rejected = refused(GOOD + "\n[tunables]\nA = [1]\n" + key)
