@@ -24,11 +24,11 @@ from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.compiler import compile_candidate
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards, kernels
 from kforge_mcp.judge.evaluate import Claim, evaluate, holdout, null_judgement
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.records.project import Project
 from kforge_mcp.store.workspace import Workspace
-from tests.judge import cards, kernels
 
 RMS_NORM = cards.Make(
     "rms_norm", (cards.Tensor("x", (512, 1024)), cards.Tensor("weight", (1024,), "parameter")), ((512, 1024),),

@@ -4,8 +4,9 @@
 
 Mutants of the kernels in `mutants/kernels.py` go through the judge's trials and timed calls. What it accepts is held
 against inputs of a generator that the judge does not have (`mutants/heldout.py`): a mutant that differs there beyond
-the same tolerance, where the honest kernel does not, has got through, and the exit status is 1. Those that no input
-tells apart are equivalent for all that is known; they are counted by fault, and `--json` keeps them with their text.
+twice the same tolerance, where the honest kernel does not, has got through, and the exit status is 1. Those that no
+input tells apart are equivalent for all that is known; they are counted by fault, and `--json` keeps them with their
+text.
 Needs the model interpreter (KFORGE_PYTHON, or .venv-model) and g++.
 """
 
@@ -21,9 +22,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from mutants.kernels import KERNELS, Honest
+from mutants.mutate import mutants
 from operators import REPOSITORY
 
 from kforge_mcp.candidate.plan import Plan, parse_plan
@@ -32,11 +36,9 @@ from kforge_mcp.candidate.signature import groups
 from kforge_mcp.compile.outcome import Binary
 from kforge_mcp.compile.preamble import preamble
 from kforge_mcp.compile.toolchain import baseline
+from kforge_mcp.judge.adversaries import cards, kernels
 from kforge_mcp.judge.request import Subject, request
 from kforge_mcp.records.card import OperatorCard
-from mutants.kernels import KERNELS, Honest
-from mutants.mutate import mutants
-from tests.judge import cards, kernels
 
 _PER_UNIT = 100
 _FLAGS = (
@@ -92,7 +94,7 @@ def build(folder: Path, name: str, head: str, texts: dict[Any, str]) -> tuple[Pa
 def prepare(honest: Honest, count: int, seed: int, folder: Path) -> tuple[dict[str, Any], dict[int, tuple[str, str]]]:
     """The job for the model interpreter, and every mutant's text and faults by number."""
     folder.mkdir()
-    card, plan = plan_of(honest, folder.parent)
+    card, plan = plan_of(honest, folder)
     (group,) = groups(plan, card, {})
     head = preamble(plan, group, {}) + _LOW
     library, _ = build(folder, "honest", head, {"honest": honest.code})
@@ -130,32 +132,57 @@ def prepare(honest: Honest, count: int, seed: int, folder: Path) -> tuple[dict[s
     return job, known
 
 
-class Judges:
-    """The process of the model interpreter that judges mutants."""
+def judge(python: str, job: dict[str, Any], path: Path) -> list[dict[str, Any]]:
+    """What became of every mutant of a job, the honest kernel first as number 0. Raises `RuntimeError`."""
+    path.write_text(json.dumps(job))
+    script = Path(__file__).with_name("mutants") / "judged.py"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    run = subprocess.run([python, str(script), str(path)], capture_output=True, text=True, env=environment, check=False)
+    results = [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"number"')]
+    failed = next((result["error"] for result in results if "error" in result), run.stderr if run.returncode else "")
+    if failed:
+        raise RuntimeError(failed[-3000:])
+    return results
 
-    def __init__(self, python: str) -> None:
-        script = Path(__file__).with_name("mutants") / "judged.py"
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(
-            [python, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
 
-    def run(self, job: dict[str, Any], path: Path) -> list[dict[str, Any]]:
-        """What became of every mutant of a job."""
-        path.write_text(json.dumps(job))
-        assert self._process.stdin and self._process.stdout
-        print(path, file=self._process.stdin, flush=True)
-        results: list[dict[str, Any]] = []
-        for line in self._process.stdout:
-            answer = json.loads(line) if line.startswith("{") else {}
-            if "done" in answer:
-                return results
-            results += [answer] if answer else []
-        raise RuntimeError("the judging process ended")
+def examine(python: str, honest: Honest, count: int, seed: int, folder: Path) -> dict[str, Any]:
+    """The figures of one kernel's mutants: how many were rejected, by reason, and those that were not."""
+    start = time.perf_counter()
+    job, known = prepare(honest, count, seed, folder)
+    own, *results = judge(python, job, folder / "job.json")
+    if own["rejected"] or own["told"]:
+        raise RuntimeError(f"{honest.name}, as it should be, is rejected: {own}")
+    survivors: list[dict[str, str]] = []
+    for result in results:
+        if not result["rejected"]:
+            text, faults = known[result["number"]]
+            survivors.append({"kernel": honest.name, "faults": faults, "told": result["told"], "text": text})
+    reasons = Counter(result["rejected"] for result in results if result["rejected"])
+    through = sum(bool(survivor["told"]) for survivor in survivors)
+    print(
+        f"{honest.name}: {len(results)} mutants, {reasons.total()} rejected, {len(survivors) - through} equivalent on "
+        f"every input, {through} got through ({time.perf_counter() - start:.0f} s)",
+        flush=True,
+    )
+    return {"kernel": honest.name, "mutants": len(results), "rejected": dict(reasons), "survivors": survivors}
 
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
+
+def report(found: list[dict[str, Any]]) -> int:
+    """Print the sums and what got through; how many did."""
+    survivors = [survivor for each in found for survivor in each["survivors"]]
+    through = [survivor for survivor in survivors if survivor["told"]]
+    reasons: Counter[str] = Counter()
+    for each in found:
+        reasons.update(each["rejected"])
+    faults = Counter(fault for one in survivors if not one["told"] for fault in one["faults"].split(", "))
+    print(f"rejected as: {', '.join(f'{reason} {n}' for reason, n in reasons.most_common())}")
+    print(f"equivalent, by fault: {', '.join(f'{fault} {n}' for fault, n in faults.most_common(12))}")
+    for survivor in through[:20]:
+        print(f"\ngot through: {survivor['kernel']}, {survivor['faults']}; {survivor['told']}\n{survivor['text']}")
+    total = sum(each["mutants"] for each in found)
+    equivalent = len(survivors) - len(through)
+    print(f"{total} mutants: {reasons.total()} rejected, {equivalent} equivalent, {len(through)} got through")
+    return len(through)
 
 
 def main() -> int:
@@ -163,49 +190,23 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000, help="mutants, over all kernels")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kernel", default="", help="only kernels whose name contains this")
-    parser.add_argument("--json", type=Path, help="where to write survivors and rejections")
+    parser.add_argument("--jobs", type=int, default=2, help="kernels examined at the same time")
+    parser.add_argument("--json", type=Path, help="a file for the figures and survivors, one kernel a line")
     options = parser.parse_args()
     python = os.environ.get("KFORGE_PYTHON", str(REPOSITORY / ".venv-model" / "bin" / "python"))
     chosen = [honest for honest in KERNELS if options.kernel in honest.name]
-    judges = Judges(python)
-    reasons: Counter[str] = Counter()
-    survivors: list[dict[str, str]] = []
-    start, judged = time.perf_counter(), 0
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(options.jobs) as pool:
+        pending = []
         for index, honest in enumerate(chosen):
             share = options.count * (index + 1) // len(chosen) - options.count * index // len(chosen)
-            folder = Path(name) / str(index)
-            job, known = prepare(honest, share, options.seed, folder)
-            own, *results = judges.run(job, folder / "job.json")
-            assert own == {"number": 0, "rejected": "", "told": ""}, (honest.name, own)
-            judged += len(results)
-            errors = [result["error"] for result in results if "error" in result]
-            if errors:
-                raise RuntimeError(f"{honest.name}: {errors[0]}")
-            mine = [result for result in results if not result["rejected"]]
-            reasons.update(result["rejected"] for result in results if result["rejected"])
-            for result in mine:
-                text, faults = known[result["number"]]
-                survivors.append({"kernel": honest.name, "faults": faults, "told": result["told"], "text": text})
-            through = sum(bool(result["told"]) for result in mine)
-            seconds = time.perf_counter() - start
-            print(
-                f"{honest.name}: {len(results)} mutants, {len(results) - len(mine)} rejected, {len(mine) - through} "
-                f"equivalent on every input, {through} got through ({seconds:.0f} s)",
-                flush=True,
-            )
-    judges.close()
-    through = [survivor for survivor in survivors if survivor["told"]]
-    print(f"rejected as: {', '.join(f'{reason} {n}' for reason, n in reasons.most_common())}")
-    faults = Counter(survivor["faults"] for survivor in survivors if not survivor["told"])
-    print(f"equivalent, by fault: {', '.join(f'{fault} {n}' for fault, n in faults.most_common(12))}")
-    print(f"{judged} mutants: {reasons.total()} rejected, {len(survivors) - len(through)} equivalent, {len(through)} got through")
-    for survivor in through[:20]:
-        print(f"\ngot through: {survivor['kernel']}, {survivor['faults']}; {survivor['told']}\n{survivor['text']}")
-    if options.json:
-        summary = {"mutants": judged, "rejected": dict(reasons), "survivors": survivors}
-        options.json.write_text(json.dumps(summary, indent=1) + "\n")
-    return int(bool(through))
+            pending.append(pool.submit(examine, python, honest, share, options.seed, Path(name) / str(index)))
+        found: list[dict[str, Any]] = []
+        for one in pending:
+            found.append(one.result())
+            if options.json:
+                with options.json.open("a") as file:
+                    file.write(json.dumps(found[-1]) + "\n")
+    return int(bool(report(found)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from tests.judge import cards  # noqa: E402
+from kforge_mcp.judge.adversaries import cards  # noqa: E402
 
 cards.SOURCES |= {
     "bench_gelu": """

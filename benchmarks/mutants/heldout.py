@@ -100,8 +100,8 @@ STYLES: dict[str, Values] = {
     "scale 1e4": _times(1e4),
     "scale 1e8": _times(1e8),
     "scale 1e17": _times(1e17),
-    "mean -1000": _times(1.0, -1000.0),
-    "mean 1000": _times(1.0, 1000.0),
+    "mean -1000": _times(10.0, -1000.0),
+    "mean 1000": _times(10.0, 1000.0),
     "mean -30": _times(1.0, -30.0),
     "all positive": lambda shape, g: _normal(shape, g).abs() + 0.1,
     "all negative": lambda shape, g: -(_normal(shape, g).abs() + 0.1),
@@ -136,7 +136,7 @@ def draws(variant: dict[str, Any], dtypes: list[torch.dtype], seed: int) -> Iter
     parameters = {i for a in variant["arguments"] if a["role"] == "parameter" for i in a["tensors"]}
     inputs = [i for i, dtype in enumerate(dtypes) if dtype.is_floating_point and i not in parameters]
     for name, style in STYLES.items():
-        for chosen in ([inputs, *([one] for one in inputs)] if len(inputs) > 1 else [inputs]):
+        for chosen in [inputs, *([one] for one in inputs)] if len(inputs) > 1 else [inputs]:
             tensors = []
             for index, (spec, dtype) in enumerate(zip(variant["tensors"], dtypes, strict=True)):
                 shape = tuple(spec["shape"])

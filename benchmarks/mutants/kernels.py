@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kforge_mcp.judge.adversaries import cards
+from kforge_mcp.judge.adversaries.cards import Make, Tensor
 from kforge_mcp.records.tensor import InputRecipe
-from tests.judge import cards
-from tests.judge.cards import Make, Tensor
 
 cards.SOURCES |= {
     "m_softmax": "\ndef m_softmax(x):\n    return torch.softmax(x, -1)\n",
@@ -407,18 +407,18 @@ KERNELS = [
       const float* a = q + (h * n + t) * d;
       float p[64];
       float m = -INFINITY;
-      for (int64_t u = 0; u <= t; ++u) {
+      for (int64_t u = 0; u < n; ++u) {
         const float* b = k + (h * n + u) * d;
         float s = 0.0f;
         for (int64_t i = 0; i < d; ++i) s += a[i] * b[i];
-        p[u] = s * scale;
+        p[u] = s * scale + (u > t ? -INFINITY : 0.0f);
         m = (p[u] > m ? p[u] : m);
       }
       float total = 0.0f;
-      for (int64_t u = 0; u <= t; ++u) { p[u] = std::exp(p[u] - m); total += p[u]; }
+      for (int64_t u = 0; u < n; ++u) { p[u] = std::exp(p[u] - m); total += p[u]; }
       for (int64_t i = 0; i < d; ++i) {
         float s = 0.0f;
-        for (int64_t u = 0; u <= t; ++u) s += p[u] * v[(h * n + u) * d + i];
+        for (int64_t u = 0; u < n; ++u) s += p[u] * v[(h * n + u) * d + i];
         y[(h * n + t) * d + i] = s / total;
       }
     }

@@ -82,7 +82,9 @@ def _all(text: str, dice: random.Random) -> Iterator[Mutation]:
     for found in re.finditer(r"\b(double|float) (?=\w+ = )", text):
         for lower in _LOWER[found[1]]:
             yield Mutation("accumulator lowered", found.start(1), found.end(1), lower)
-    for found in re.finditer(r"(?<=[;{}])(\s*)((?!const |float |double |int64_t |uint16_t |for|if)[\w\[][^;{}()]*(?:\([^;{}]*)?;)", text):
+    for found in re.finditer(
+        r"(?<=[;{}])(\s*)((?!const |float |double |int64_t |uint16_t |for|if)[\w\[][^;{}()]*(?:\([^;{}]*)?;)", text
+    ):
         yield Mutation("statement dropped", found.start(2), found.end(2), ";")
     for found in re.finditer(r" [+\-] [\w.]+(?:\[[^\]]+\])?(?=[;)\s])", text):
         yield Mutation("term dropped", found.start(), found.end(), "")

@@ -32,11 +32,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--python", default="", help="the Python that runs the model (default: found as a capture does)"
     )
+    parser.add_argument(
+        "--judge", action="store_true", help="try to fool the judge on this machine instead: cheats and honest kernels"
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the findings; 1 if there is a problem, 0 with warnings only."""
+    if options.judge:
+        from kforge_mcp.cli.doctor_judge import judge_report
+
+        return judge_report(options.python, as_json=options.json)
     findings = [finding for look in _looks(options) for finding in look()]
     if options.json:
         print(json.dumps({"version": __version__, "findings": [asdict(finding) for finding in findings]}, indent=2))

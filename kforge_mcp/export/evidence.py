@@ -16,6 +16,7 @@ from kforge_mcp.errors import RuntimeFailure, UsageError
 from kforge_mcp.export.kernels import Kernel, NotPackaged, assemble
 from kforge_mcp.export.selection import Choice
 from kforge_mcp.judge.evaluate import Claim, HoldoutResult, holdout
+from kforge_mcp.judge.sanitizers import Sanitized, sanitize
 from kforge_mcp.records.package import PackagedKernel
 from kforge_mcp.records.project import Project
 from kforge_mcp.records.result import VariantVerdict
@@ -37,11 +38,18 @@ def gather(ctx: JobContext, project: Project, choices: list[Choice]) -> Evidence
     evidence = Evidence()
     claims: list[Claim] = []
     chosen: list[tuple[Choice, Claim]] = []
+    sanitized: dict[str, Sanitized] = {}
     for choice in choices:
         claim = _claim(ctx, project, choice)
         if isinstance(claim, str):
             evidence.left_out.append(left_out(choice, claim))
+            continue
+        ctx.progress(f"checking {choice.card.name} with sanitizers", 0.02)
+        said = sanitize(ctx, project, claim)
+        if said.status == "finding":
+            evidence.left_out.append(left_out(choice, f"sanitizers: {said.message}"))
         else:
+            sanitized[claim.candidate_id] = said
             claims.append(claim)
             chosen.append((choice, claim))
     if not claims:
@@ -50,12 +58,13 @@ def gather(ctx: JobContext, project: Project, choices: list[Choice]) -> Evidence
     results = {result.candidate_id: result for result in holdout(ctx, project, claims)}
     for choice, claim in chosen:
         result = results[claim.candidate_id]
-        evidence.samples.append(_sample(choice, result))
+        said = sanitized[claim.candidate_id]
+        evidence.samples.append({**_sample(choice, result), "sanitizers": f"{said.status}: {said.message}"})
         outcome = _kernel(claim, result, project, further_binaries(ctx, project, claim) if result.passed else [])
         if isinstance(outcome, NotPackaged):
             evidence.left_out.append(left_out(choice, outcome.reason, result.joint, result.variants))
         else:
-            evidence.kernels.append(outcome)
+            evidence.kernels.append(replace(outcome, sanitized=said))
     by_candidate = {choice.candidate.candidate_id: choice for choice in choices}
     identified = identify(ctx, project, evidence.kernels)
     evidence.kernels = [kernel for kernel in identified if kernel.source_sha256]

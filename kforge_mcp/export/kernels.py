@@ -13,6 +13,7 @@ from kforge_mcp.compile.outcome import Binary
 from kforge_mcp.export.calls import cannot_dispatch
 from kforge_mcp.export.device_body import DeviceBody, device_body
 from kforge_mcp.export.host_body import HostBody, host_body
+from kforge_mcp.judge.sanitizers import Sanitized
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.result import VariantVerdict
 from kforge_mcp.records.variant import Variant
@@ -58,6 +59,8 @@ class Kernel:
     """Variants that go to the original, with the reason."""
     source_sha256: str = ""
     """Of the captured class or function: attach leaves changed ones alone."""
+    sanitized: Sanitized | None = None
+    """What a build that checks its own memory accesses and undefined behaviour said; None if there was none."""
     nondeterministic: bool = False
     """As the candidate declared: equal inputs may give different bits."""
 

@@ -34,6 +34,7 @@ def verification(
         left_out=[kernel for kernel in record.kernels if not kernel.included],
         left={kernel.card.card_id: kernel.left_out for kernel in kernels},
         findings={kernel.card.card_id: kernel.card.findings for kernel in kernels},
+        sanitized={kernel.card.card_id: kernel.sanitized for kernel in kernels},
         nondeterministic={kernel.card.card_id for kernel in kernels if kernel.nondeterministic},
         raw=raw,
         rounds=len(raw["rounds"]),

@@ -106,7 +106,7 @@ def null_judgement(
 ) -> Judgement:
     """Judge eager in the candidate's place: the same processes, messages, checks and timing, and no difference.
 
-    `evaluators` saves starting the parent of all evaluations anew; every judgement forks its own processes all the same.
+    `evaluators` saves starting the parent of all evaluations anew; every judgement forks its own processes.
     """
     if evaluators is None:
         with Evaluators(ctx, project) as opened:

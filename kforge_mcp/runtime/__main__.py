@@ -25,6 +25,7 @@ OPERATIONS = {
     "ceilings": "ceilings:measure",
     "evaluate": "evaluator:serve",
     "evaluate_cuda": "cuda.evaluators:serve",
+    "sanitize": "sanitized:check",
     "build_paths": "describe:build_paths",
     "accept": "acceptance:accept",
     "devices": "cuda.device:describe",

@@ -23,9 +23,6 @@ SMALL = 1000
 _PROBLEM_LIMIT = 600
 _ROW = 64
 """The rms of fewer elements says little of the magnitudes that went into them."""
-_ALIKE = 4
-"""Eager in float64 is its own oracle: its error, the first part of every tolerance, reads zero, and the oracle's own is
-not known. f is that many times as large there."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +52,11 @@ class Errors:
         self.rmse = max(self.rmse, other.rmse)
         self.rms = max(self.rms, other.rms)
         self.nonfinite = self.nonfinite or other.nonfinite
+
+
+_ALIKE = 4
+"""Eager in float64 is its own oracle: its error, the first part of every tolerance, reads zero, and the oracle's own is
+not known. f is that many times as large there."""
 
 
 def slack(dtype: torch.dtype, longest: int) -> float:

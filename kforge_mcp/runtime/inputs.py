@@ -74,20 +74,25 @@ def _large_mean(values: torch.Tensor, spread: float, generator: torch.Generator)
 
 
 def _extremes(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
-    """Of both signs in one row, all negative in the next: a maximum begun at zero is wrong there."""
-    largest = min(1e4, torch.finfo(values.dtype).max ** 0.5 / 16)
-    device = generator.device
-    outliers = torch.rand(values.shape, generator=generator, device=device) < 0.01
+    """Beyond what a half-precision intermediate holds; of both signs in one row, all negative in the next, where a
+    maximum begun at zero is wrong."""
+    largest = min(1e6, torch.finfo(values.dtype).max ** 0.5 / 16)
+    outliers = torch.rand(values.shape, generator=generator, device=generator.device) < 0.01
     large = values * (largest / 10) * torch.where(outliers, 10.0, 1.0)
-    rows = large.numel() // max(large.shape[-1], 1) if large.ndim else 1
-    first = torch.randint(0, 2, (), generator=generator, device=device)
-    alternate = torch.arange(rows, device=device) % 2 == first
-    negative = alternate.view(*large.shape[:-1], 1) if large.ndim else first == 0
-    return torch.where(negative, -large.abs() - largest / 10 * spread, large)
+    return torch.where(_every_other_row(values, generator), -large.abs() - largest / 10 * spread, large)
 
 
-def _zeros(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
-    return torch.zeros_like(values)
+def _tiny(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
+    """Zeros in one row; in the next, values that a half-precision intermediate loses."""
+    return torch.where(_every_other_row(values, generator), values * 1e-12, 0.0)
+
+
+def _every_other_row(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """True in every other row, for broadcasting; which begins is drawn."""
+    rows = values.shape[:-1].numel() if values.ndim else 1
+    device = generator.device
+    chosen = torch.arange(rows, device=device) % 2 == torch.randint(0, 2, (), generator=generator, device=device)
+    return chosen.view(*values.shape[:-1], 1) if values.ndim else chosen[0]
 
 
 SCALES = (
@@ -101,7 +106,7 @@ EXTREMES = (
     Style("equal values in a row", _constant_rows),
     Style("small integers", _ties),
     Style("large values", _extremes),
-    Style("zeros", _zeros),
+    Style("zeros and tiny values", _tiny),
     Style("large mean", _large_mean),
 )
 FORGIVEN = {"large mean": LARGE_MEAN}

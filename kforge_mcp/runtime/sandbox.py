@@ -26,6 +26,7 @@ _NAMESPACES = {
 _MS_NOSUID, _MS_NODEV, _MS_REC, _MS_PRIVATE = 2, 4, 0x4000, 0x40000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP = 1, 4, 38, 24
 _NOBODY = 65534
+_MOST_DESCRIPTORS = 1 << 20
 _FOLDER_BYTES = 32 * 1024 * 1024
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _LANDLOCK_VERSION_FLAG = 1
@@ -183,14 +184,13 @@ def scrub_environment() -> None:
 
 
 def keep_descriptors(keep: set[int]) -> None:
-    """Close every descriptor but these."""
-    limit_of_all = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    """Close every descriptor but these, also those above a limit that was set after they were opened."""
     start = 0
     for descriptor in sorted(keep):
         if descriptor > start:  # an empty range closes everything in some versions of Python
             os.closerange(start, descriptor)
         start = descriptor + 1
-    os.closerange(start, min(limit_of_all, 1 << 20))
+    os.closerange(start, _MOST_DESCRIPTORS)
 
 
 def report_refused_call(address: int, applied: Applied) -> None:

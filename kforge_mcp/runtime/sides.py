@@ -102,6 +102,15 @@ class Side:
         self._halt()
         return time.perf_counter() - start
 
+    def pin(self, processor: int, processors: set[int]) -> bool:
+        """Have the main thread run on this processor and the other threads on any; False where that is not allowed."""
+        try:
+            for task in os.listdir(f"/proc/{self.pid}/task"):
+                os.sched_setaffinity(int(task), {processor} if int(task) == self.pid else processors)
+        except OSError:
+            return False
+        return True
+
     def threads(self) -> int:
         """Threads that exist in the process."""
         return len(os.listdir(f"/proc/{self.pid}/task"))

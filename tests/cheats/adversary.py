@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tests.judge.cards import Make
+from kforge_mcp.judge.adversaries.cards import Make
 
 
 @dataclass(frozen=True)

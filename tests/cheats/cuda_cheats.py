@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kforge_mcp.judge.adversaries import operators as op
+from kforge_mcp.judge.adversaries.cards import Make
 from tests.cheats import cuda_kernels as cuda
-from tests.cheats import operators as op
 from tests.cheats.adversary import CudaCheat
 from tests.cheats.cuda_kernels import EACH, GROUP_NORM_GROUP, LAYER_NORM_ROW, RMS_ROW, SOFTMAX_ROW
-from tests.judge.cards import Make
 
 _WRONG = ("wrong_result",)
 _WRONG_OR_NAN = ("wrong_result", "nan_mismatch")

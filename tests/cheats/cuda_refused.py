@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kforge_mcp.judge.adversaries import operators as op
 from tests.cheats import cuda_kernels as cuda
-from tests.cheats import operators as op
 from tests.cheats.adversary import Refused
 from tests.cheats.cuda_kernels import EACH, RMS_ROW
 

@@ -12,20 +12,24 @@ import pytest
 from kforge_mcp.candidate.plan import parse_plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards
+from kforge_mcp.judge.adversaries import cpu_kernels as cpu
+from kforge_mcp.judge.adversaries import operators as op
+from kforge_mcp.judge.adversaries.bench import SCHEDULE, Bench
+from kforge_mcp.judge.adversaries.table import CHEATS, HONEST, Cheat, Honest
+from kforge_mcp.judge.adversaries.table_checks import SLOW_AT_FIRST
 from kforge_mcp.store.workspace import Workspace
-from tests.cheats import cpu_kernels as cpu
-from tests.cheats import operators as op
-from tests.cheats.bench import SCHEDULE, Bench
 from tests.cheats.cuda_table import CHEATS as CUDA_CHEATS
 from tests.cheats.cuda_table import REFUSED
-from tests.cheats.table import CHEATS, HONEST, Cheat, Honest
-from tests.cheats.table_checks import SLOW_AT_FIRST
-from tests.judge import cards
 
 _ROWS = range(1, 39)
 _NOT_OF_THE_SOURCE = {27: "only CUDA has an L2 window", 28: "a matter of the schedule", 30: "of noise", 31: "of time",
                       32: "of inputs"}  # fmt: skip
 """Rows that no candidate's source shows; test_rows.py has them."""
+
+
+pytestmark = pytest.mark.timeout(1800)
+"""The first test waits for the answers to all."""
 
 
 @pytest.fixture(scope="module")

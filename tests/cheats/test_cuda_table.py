@@ -14,9 +14,9 @@ from kforge_mcp.compile.cuda import warm
 from kforge_mcp.compile.cuda.toolchain import toolchains
 from kforge_mcp.compile.outcome import Compiled, CompileFailed
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards
 from kforge_mcp.store.workspace import Workspace
 from tests.cheats.cuda_table import CHEATS, HONEST, REFUSED, CudaCheat, CudaHonest, Refused
-from tests.judge import cards
 
 
 @pytest.fixture(scope="module")

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
 
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards
+from kforge_mcp.judge.adversaries.bench import SCHEDULE, Bench, unlocked
+from kforge_mcp.judge.adversaries.cheat import Cheat
+from kforge_mcp.judge.adversaries.table import CHEATS
+from kforge_mcp.judge.adversaries.table_checks import FORGETFUL
+from kforge_mcp.judge.request import Subject
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.store.workspace import Workspace
 from tests.cheats import weakened
-from tests.cheats.bench import SCHEDULE, Bench
-from tests.cheats.table import CHEATS
-from tests.cheats.table_checks import FORGETFUL
-from tests.judge import cards
 
 
 class Without(NamedTuple):
@@ -74,8 +77,18 @@ class Weakened(Evaluators):
 
     without: Sequence[str] = ()
 
+    def judge(self, cheat: Cheat, subject: Subject, without: Sequence[str]) -> Any:
+        self.without = without
+        schedule = SCHEDULE if cheat.timed else None
+        admitted = frozenset[str]() if cheat.hard else frozenset({"v1"})
+        return self.evaluate(subject, mode="judge", schedule=schedule, admitted=admitted)
+
     def _call(self, asked: dict[str, Any], on_progress: Any) -> dict[str, Any]:
         return super()._call({**asked, "without": list(self.without)}, on_progress)
+
+
+pytestmark = pytest.mark.timeout(1800)
+"""The first test waits for the answers to all."""
 
 
 @pytest.fixture(scope="module")
@@ -94,14 +107,14 @@ def answers(
     workspace = Workspace.open(folder / "workspace")
     with JobContext.standalone(workspace) as ctx:
         built = Bench(ctx, model_python, folder).build([by_name[one.cheat] for one in wanted])
-        found: dict[Without, Any] = {}
-        with Weakened(ctx, cards.project(str(interpreter), folder)) as evaluators:
-            for one in wanted:
-                cheat = by_name[one.cheat]
-                evaluators.without = one.checks
-                schedule = SCHEDULE if cheat.timed else None
-                admitted = frozenset[str]() if cheat.hard else frozenset({"v1"})
-                found[one] = evaluators.evaluate(built[cheat.name], mode="judge", schedule=schedule, admitted=admitted)
+
+        def judged(share: Sequence[Without]) -> dict[Without, Any]:
+            with unlocked(Weakened(ctx, cards.project(str(interpreter), folder))) as evaluators:
+                return {one: evaluators.judge(by_name[one.cheat], built[one.cheat], one.checks) for one in share}
+
+        with ThreadPoolExecutor(2) as pool:
+            shares = list(pool.map(judged, (wanted[::2], wanted[1::2])))
+        found = {one: answer for share in shares for one, answer in share.items()}
         yield found
     workspace.close()
 

@@ -16,14 +16,14 @@ from kforge_mcp.candidate.plan import Plan, parse_plan
 from kforge_mcp.compile.outcome import Binary, Compiled
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.judge import verdicts
+from kforge_mcp.judge.adversaries import cards
+from kforge_mcp.judge.adversaries import cpu_kernels as cpu
+from kforge_mcp.judge.adversaries import operators as op
 from kforge_mcp.judge.evaluate import evaluate
 from kforge_mcp.judge.statistics import holm, mean_interval, median_interval, p_value_above, threshold, verdict
 from kforge_mcp.judge.verdicts import conclude
 from kforge_mcp.records.project import Ceilings
 from kforge_mcp.store.workspace import Workspace
-from tests.cheats import cpu_kernels as cpu
-from tests.cheats import operators as op
-from tests.judge import cards
 
 _PAIRS, _PROCESSES = 60, 8
 

@@ -14,6 +14,7 @@ from kforge_mcp.compile.compiler import compile_candidate
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.judge import admission
+from kforge_mcp.judge.adversaries import cards, kernels
 from kforge_mcp.judge.evaluate import Judgement, evaluate
 from kforge_mcp.judge.request import subjects
 from kforge_mcp.judge.session import Evaluators
@@ -23,7 +24,6 @@ from kforge_mcp.server.card_page import card_page
 from kforge_mcp.store import cards as card_store
 from kforge_mcp.store import projects
 from kforge_mcp.store.workspace import Workspace
-from tests.judge import cards, kernels
 
 POSITIVE = InputRecipe(kind="quantiles", quantiles=[0.0, 0.25, 0.5, 0.75, 1.0])
 RELU = cards.Make("relu", (cards.Tensor("x", (64, 100), recipe=POSITIVE),), ((64, 100),))

@@ -14,10 +14,10 @@ from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.compiler import compile_candidate
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards, kernels
 from kforge_mcp.judge.request import subjects
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.store.workspace import Workspace
-from tests.judge import cards, kernels
 
 RELU = "  for (int64_t i = 0; i < n; ++i) y[i] = x[i] <= 0 ? 0 : x[i];\n"
 _SYSTEM = """#ifndef _GNU_SOURCE

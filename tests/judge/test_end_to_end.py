@@ -11,11 +11,11 @@ from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.compiler import compile_candidate
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards, kernels
 from kforge_mcp.judge.evaluate import Claim, Judgement, evaluate, holdout, null_judgement
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Ceilings
 from kforge_mcp.store.workspace import Workspace
-from tests.judge import cards, kernels
 
 
 def judged(

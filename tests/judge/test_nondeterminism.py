@@ -12,9 +12,9 @@ from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.compiler import compile_candidate
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards, kernels
 from kforge_mcp.judge.evaluate import Judgement, evaluate
 from kforge_mcp.store.workspace import Workspace
-from tests.judge import cards, kernels
 
 _DECLARATION = "// nondeterministic = true\n"
 # Sums from the other end on every second call, as atomic additions in any order might.

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kforge_mcp.runtime.checks import check, multiple, slack
+from kforge_mcp.runtime.checks import check, multiple, row_rms, slack
 from kforge_mcp.runtime.inputs import BlockAxis, Blocks
 from kforge_mcp.runtime.oracle import Expected
 
@@ -130,3 +130,34 @@ def test_messages_stay_short() -> None:
     finding = check([torch.zeros(50, 60)], _expected(wide), WHOLE)
     assert finding is not None
     assert len(finding.during("x" * 700).message) <= 600
+
+
+def test_a_row_has_at_least_64_elements_and_never_those_of_another_call() -> None:
+    values = torch.arange(64.0).reshape(2, 2, 2, 8)
+    assert row_rms(values).shape == (1, 1, 1, 1)
+    assert row_rms(values, 1).shape == (2, 1, 1, 1)
+    assert row_rms(torch.ones(3, 64)).shape == (3, 1)
+    assert row_rms(torch.tensor(-2.0)) == 2
+
+
+def test_a_value_that_nearly_cancels_is_held_to_what_went_into_it() -> None:
+    wide = torch.randn(4, 16, 8, dtype=torch.float64)
+    wide[0, 0] = 1e-4
+    output = wide.float()
+    output[0, 0] += 2 * EPS
+    assert check([output], _expected(wide), WHOLE) is None
+
+
+def test_only_0_and_1_are_booleans() -> None:
+    true = torch.ones(8, dtype=torch.bool)
+    two = torch.full((8,), 2, dtype=torch.uint8).view(torch.bool)
+    finding = check([two], Expected([true], [true], 0), WHOLE)
+    assert finding is not None
+    assert "is 2, expected exactly 1" in finding.message
+
+
+@pytest.mark.parametrize(("style", "passes"), [("large mean", True), ("scale 1", False)])
+def test_a_large_mean_forgives_the_precision_that_it_takes(style: str, passes: bool) -> None:
+    wide = torch.randn(64, 64, dtype=torch.float64)
+    blocks = Blocks(BlockAxis(), (style,), (0,))
+    assert (check([(wide * (1 + 200 * EPS)).float()], _expected(wide), blocks) is None) == passes

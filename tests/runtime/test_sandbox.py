@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from kforge_mcp.runtime import sandbox
+
 _FRAME = """
 import ctypes, json, mmap, os, signal, socket, sys, threading
 from kforge_mcp.runtime import sandbox
@@ -258,3 +260,22 @@ def test_where_the_file_system_cannot_be_hidden_it_is_closed(tmp_path: Path) -> 
     if answer.stdout.startswith("False"):
         pytest.skip("this kernel has no Landlock")
     assert answer.stdout == "True x closed\n"
+
+
+def test_descriptors_above_a_later_limit_are_closed_too() -> None:
+    """The socket to the control plane had a number above the limit on descriptors, which was set before closing."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(read, 200)
+        sandbox.limit(sandbox.Limits(memory_bytes=1 << 30), sandbox.Applied())
+        sandbox.keep_descriptors({0, 1, 2, write})
+        try:
+            os.fstat(200)
+        except OSError:
+            os._exit(0)
+        os._exit(1)
+    _, status = os.waitpid(pid, 0)
+    os.close(read)
+    os.close(write)
+    assert status == 0

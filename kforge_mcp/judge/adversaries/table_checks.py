@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.cheats import cpu_kernels as cpu
-from tests.cheats import operators as op
-from tests.cheats.cheat import Cheat
-from tests.cheats.cpu_kernels import RMS
-from tests.judge import cards, kernels
+from kforge_mcp.judge.adversaries import cards, kernels
+from kforge_mcp.judge.adversaries import cpu_kernels as cpu
+from kforge_mcp.judge.adversaries import operators as op
+from kforge_mcp.judge.adversaries.cheat import Cheat
+from kforge_mcp.judge.adversaries.cpu_kernels import RMS
 
 _COUNT = "  static int calls = 0; ++calls;\n"
 _LATE = "calls > 40"

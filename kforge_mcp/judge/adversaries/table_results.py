@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.cheats import cpu_kernels as cpu
-from tests.cheats import operators as op
-from tests.cheats.cheat import Cheat
-from tests.cheats.cpu_kernels import ARGMAX, GROUP_NORM, LAYER_NORM, LOW, RMS, SOFTMAX, SUM_OF_SQUARES
-from tests.judge import kernels
-from tests.judge.cards import Make
+from kforge_mcp.judge.adversaries import cpu_kernels as cpu
+from kforge_mcp.judge.adversaries import kernels
+from kforge_mcp.judge.adversaries import operators as op
+from kforge_mcp.judge.adversaries.cards import Make
+from kforge_mcp.judge.adversaries.cheat import Cheat
+from kforge_mcp.judge.adversaries.cpu_kernels import ARGMAX, GROUP_NORM, LAYER_NORM, LOW, RMS, SOFTMAX, SUM_OF_SQUARES
 
 _WRONG = ("wrong_result",)
 _WRONG_OR_NAN = ("wrong_result", "nan_mismatch")

@@ -3,7 +3,7 @@ injects: `x_t`, `x_load`, `out_store`."""
 
 from __future__ import annotations
 
-from tests.judge import kernels
+from kforge_mcp.judge.adversaries import kernels
 
 
 def rms(body: str, before: str = "", *, extra: str = "", more: str = "") -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.cheats.cheat import Cheat
-from tests.judge import cards, kernels
-from tests.judge.kernels import LAYER_NORM_ROWS, RMS_ROWS, SOFTMAX_ROWS
+from kforge_mcp.judge.adversaries import cards, kernels
+from kforge_mcp.judge.adversaries.cheat import Cheat
+from kforge_mcp.judge.adversaries.kernels import LAYER_NORM_ROWS, RMS_ROWS, SOFTMAX_ROWS
 
 
 def _rms(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.judge.cards import Make
+from kforge_mcp.judge.adversaries.cards import Make
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kforge_mcp.judge.adversaries import cards
+from kforge_mcp.judge.adversaries.cards import (
+    ADD_IN_PLACE,
+    ARGMAX,
+    LAYER_NORM,
+    NORMAL,
+    RELU,
+    RMS_NORM,
+    SOFTMAX,
+    Make,
+    Tensor,
+)
 from kforge_mcp.records.tensor import InputRecipe
-from tests.judge import cards
-from tests.judge.cards import ADD_IN_PLACE, ARGMAX, LAYER_NORM, NORMAL, RELU, RMS_NORM, SOFTMAX, Make, Tensor
 
 __all__ = ["ADD_IN_PLACE", "ARGMAX", "LAYER_NORM", "RELU", "RMS_NORM", "SOFTMAX"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.cheats import cpu_kernels as cpu
-from tests.cheats import operators as op
-from tests.cheats.cheat import Honest
-from tests.cheats.cpu_kernels import ARGMAX, GROUP_NORM, LAYER_NORM, LOW, RMS, SOFTMAX, SUM_OF_SQUARES
-from tests.cheats.table_results import causal
-from tests.judge import kernels
-from tests.judge.cards import Make
+from kforge_mcp.judge.adversaries import cpu_kernels as cpu
+from kforge_mcp.judge.adversaries import kernels
+from kforge_mcp.judge.adversaries import operators as op
+from kforge_mcp.judge.adversaries.cards import Make
+from kforge_mcp.judge.adversaries.cheat import Honest
+from kforge_mcp.judge.adversaries.cpu_kernels import ARGMAX, GROUP_NORM, LAYER_NORM, LOW, RMS, SOFTMAX, SUM_OF_SQUARES
+from kforge_mcp.judge.adversaries.table_results import causal
 
 
 def _rms(name: str, body: str, make: Make = op.RMS_NORM, before: str = "", *, also: tuple[Make, ...] = (), **how: str):

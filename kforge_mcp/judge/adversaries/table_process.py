@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.cheats import cpu_kernels as cpu
-from tests.cheats import operators as op
-from tests.cheats.cheat import Cheat
-from tests.cheats.cpu_kernels import LOW, RMS
+from kforge_mcp.judge.adversaries import cpu_kernels as cpu
+from kforge_mcp.judge.adversaries import operators as op
+from kforge_mcp.judge.adversaries.cheat import Cheat
+from kforge_mcp.judge.adversaries.cpu_kernels import LOW, RMS
 
 _SYSTEM = """#include <unistd.h>
 #include <fcntl.h>
