@@ -4,8 +4,9 @@
 
 Mutants of the kernels in `mutants/kernels.py` go through the judge's trials and timed calls. What it accepts is held
 against inputs of a generator that the judge does not have (`mutants/heldout.py`): a mutant that differs there beyond
-twice the same tolerance, where the honest kernel does not, has got through, and the exit status is 1. Those that no input
-tells apart are equivalent for all that is known; they are counted by fault, and `--json` keeps them with their text.
+twice the same tolerance, where the honest kernel does not, has got through, and the exit status is 1. Those that no
+input tells apart are equivalent for all that is known; they are counted by fault, and `--json` keeps them with their
+text.
 Needs the model interpreter (KFORGE_PYTHON, or .venv-model) and g++.
 """
 
