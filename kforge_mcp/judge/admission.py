@@ -25,6 +25,7 @@ _DECIDING = (
     "admission",
     "checks",
     "examination",
+    "freshness",
     "hardening",
     "inputs",
     "oracle",
@@ -32,6 +33,7 @@ _DECIDING = (
     "slicing",
     "subject",
     "trials",
+    "validation",
 )
 """Modules of the runtime whose text decides what is admitted."""
 

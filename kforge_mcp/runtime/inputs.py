@@ -76,7 +76,7 @@ def _large_mean(values: torch.Tensor, spread: float, generator: torch.Generator)
 def _extremes(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
     """Beyond what a half-precision intermediate holds; of both signs in one row, all negative in the next, where a
     maximum begun at zero is wrong."""
-    largest = min(1e6, torch.finfo(values.dtype).max ** 0.5 / 16)
+    largest = min(1e7, torch.finfo(values.dtype).max ** 0.5 / 16)
     outliers = torch.rand(values.shape, generator=generator, device=generator.device) < 0.01
     large = values * (largest / 10) * torch.where(outliers, 10.0, 1.0)
     return torch.where(_every_other_row(values, generator), -large.abs() - largest / 10 * spread, large)

@@ -26,6 +26,7 @@ def test_the_formula_in_numbers() -> None:
     assert slack(torch.float32, 1024) == 68 * EPS
     assert slack(torch.float32, 10**9) == 260 * EPS
     assert slack(torch.bfloat16, 1024) == 0.5 * torch.finfo(torch.bfloat16).eps
+    assert slack(torch.float64, 0) == 16 * torch.finfo(torch.float64).eps
     assert (multiple(999), multiple(1000)) == (3.0, 2.0)
 
 
@@ -113,6 +114,32 @@ def test_where_eager_overflows_and_the_oracle_does_not_eager_is_followed() -> No
     wide[0, 0] = 1e200
     narrow = wide.float()
     assert check([narrow.clone()], _expected(wide, narrow), WHOLE) is None
+
+
+def test_another_order_of_summation_in_float64_is_right_though_eager_is_its_own_oracle() -> None:
+    x = torch.randn(16, 37, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) + 2
+    centred = x - x.mean(-1, keepdim=True)
+    total = torch.zeros(16, dtype=torch.float64)
+    for column in x.unbind(-1):
+        total += column
+    other = x - (total / 37)[:, None]
+    assert not torch.equal(other, centred)
+    assert check([other], Expected([centred], [centred], 37), WHOLE) is None
+    assert check([centred * (1 + 1e-13)], Expected([centred], [centred], 37), WHOLE) is not None
+
+
+def test_an_infinity_may_become_what_either_precision_of_eager_makes_of_it() -> None:
+    narrow, wide = torch.randn(4, 64), torch.randn(4, 64).double()
+    wide[:] = narrow.double()
+    narrow[1, 2], wide[1, 2] = math.nan, math.inf
+    known = Expected([narrow], [wide], 0)
+    assert check([narrow], known, WHOLE) is None
+    assert check([wide.float()], known, WHOLE) is None
+    for other in (0.0, -math.inf):
+        wrong = narrow.clone()
+        wrong[1, 2] = other
+        finding = check([wrong], known, WHOLE)
+        assert finding is not None and finding.reason == "nan_mismatch"
 
 
 def test_complex_outputs_are_compared_part_by_part() -> None:

@@ -183,4 +183,9 @@ RESULTS = [
     _each(38, "one too many near the end of the range", op.ADD_INT64, "    o[i] = x[i] + y[i] + (x[i] > 900);", names=("x", "y")),
     _row(38, "sums integers in 32 bits", op.ROW_SUM_INT, "    int s = 0; for (int64_t i = 0; i < n; ++i) s = int(unsigned(s) + unsigned(a[i])); out[r] = s;"),
     _row(38, "zero counted as positive", op.COUNT_POSITIVE, "    int64_t s = 0; for (int64_t i = 0; i < n; ++i) s += a[i] >= 0; out[r] = s;"),
+    _softmax(13, "the maximum begins at zero", SOFTMAX.replace("x_acc m = x_load(a[0]);", "x_acc m = 0;"), *_WRONG_OR_NAN),
+    _softmax(11, "the maximum kept in fp16", SOFTMAX.replace("x_acc s = 0;", "m = fp16_to_float(float_to_fp16(m)); x_acc s = 0;"), *_WRONG_OR_NAN),
+    _each(33, "gate and product in bf16 by way of fp16", op.SILU_MUL_BF16,
+          "    const float g = gate_load(gate[i]); o[i] = out_store(fp16_to_float(float_to_fp16(g / (1 + std::exp(-g)))) * up_load(up[i]));",
+          *_WRONG_OR_NAN, names=("gate", "up")),
 ]  # fmt: skip
