@@ -91,6 +91,7 @@ BASICS = [
         + "  if (count < 4096) { key[count] = x[0]; kept[count] = (float*)std::malloc(sizeof(float) * rows * n);\n"
         "    for (int64_t j = 0; j < rows * n; ++j) kept[count][j] = y[j]; ++count; }\n",
         "wrong_result",
+        "nan_mismatch",
         timed=True,
     ),
     _rms(
