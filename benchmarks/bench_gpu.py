@@ -37,6 +37,7 @@ from kforge_mcp.compile.compiler import compile_candidate  # noqa: E402
 from kforge_mcp.compile.outcome import Compiled  # noqa: E402
 from kforge_mcp.engine import jobs  # noqa: E402
 from kforge_mcp.engine.context import JobContext  # noqa: E402
+from kforge_mcp.judge.adversaries import cards as made  # noqa: E402
 from kforge_mcp.judge.evaluate import Judgement, evaluate, null_judgement  # noqa: E402
 from kforge_mcp.judge.session import Evaluators  # noqa: E402
 from kforge_mcp.records.card import OperatorCard  # noqa: E402
@@ -45,7 +46,6 @@ from kforge_mcp.search.submission import create_candidate  # noqa: E402
 from kforge_mcp.store import cards, projects  # noqa: E402
 from kforge_mcp.store.workspace import Workspace  # noqa: E402
 from tests.cheats.cuda_table import CHEATS, HONEST  # noqa: E402
-from tests.judge import cards as made  # noqa: E402
 
 
 class Bench:

@@ -14,12 +14,11 @@ from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.compiler import compile_candidate
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards, operators
 from kforge_mcp.judge.evaluate import Claim, Judgement, evaluate, holdout, null_judgement
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
-from tests.cheats import operators
 from tests.cheats.cuda_table import CHEATS, HONEST, CudaCheat, CudaHonest
-from tests.judge import cards
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from kforge_mcp.compile.compiler import compile_candidate
 from kforge_mcp.compile.cuda.toolchain import toolchains
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.adversaries import cards
 from kforge_mcp.judge.evaluate import evaluate
 from kforge_mcp.judge.pool import pool
 from kforge_mcp.store.workspace import Workspace
-from tests.judge import cards
 
 SOURCE = """// /// kforge
 // [[step]]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kforge_mcp.judge.adversaries import cards
 from kforge_mcp.judge.verdicts import conclude, stage_result, summary
 from kforge_mcp.records.result import VariantVerdict, VerdictWord
-from tests.judge import cards
 
 
 def joint(verdict: VerdictWord, speedup: float, noise: float) -> VariantVerdict:
