@@ -3,9 +3,9 @@
 With eps of the output's dtype, c the candidate, e eager and o the oracle:
 `rmse(c, o) <= m rmse(e, o) + f eps rms(o)`, and at every position
 `|c - o| <= 4 max|e - o| + f eps max(|o|, rms of o's row)`, both per block of rows drawn in one style.
-m = 2, or 3 under 1,000 elements; f = 0.5 for 16-bit types, else 4 + min(k / 16, 256), k the longest reduction, times
-what the style forgives. A row is the last dimension, and those before it while it has fewer than 64 elements.
-Integers and booleans are exact, NaN and infinities stand where eager's stand.
+m = 2, or 3 under 1,000 elements; f = 0.5 for types of 16 bits and fewer, else 4 + min(k / 16, 256), k the longest
+reduction, times what the style forgives, and four times that for float64. A row is the last dimension, and those before
+it while it has fewer than 64 elements. Integers and booleans are exact, NaN and infinities stand where eager's stand.
 """
 
 from __future__ import annotations
