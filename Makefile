@@ -5,7 +5,7 @@ MODEL := .venv-model
 export KFORGE_PYTHON := $(CURDIR)/$(MODEL)/bin/python
 export OMP_WAIT_POLICY := passive
 
-.PHONY: setup demo test test-server test-runtime lint format bench clean
+.PHONY: setup demo test test-server test-runtime lint format bench bench-gpu clean
 
 setup: $(SERVER)/.ready $(MODEL)/.ready
 
@@ -41,7 +41,11 @@ format: setup
 	$(SERVER)/bin/ruff format .
 
 bench: setup
-	for file in benchmarks/bench_*.py; do $(SERVER)/bin/python $$file || exit; done
+	for file in $(filter-out %gpu.py,$(wildcard benchmarks/bench_*.py)); do $(SERVER)/bin/python $$file || exit; done
+
+# On a machine with a GPU; KFORGE_PYTHON needs a torch with CUDA, and what the workloads import.
+bench-gpu: $(SERVER)/.ready
+	for file in benchmarks/bench_*gpu.py; do $(SERVER)/bin/python $$file || exit; done
 
 clean:
 	rm -rf $(SERVER) $(MODEL) .pytest_cache .ruff_cache .hypothesis build dist

@@ -28,8 +28,9 @@ class ToolchainError(UsageError):
 class RuntimeFailure(KForgeError):
     """The model interpreter answered with an error, died, or did not answer in time.
 
-    `kind` is one of `user_error` (the model's own code failed), `contract` (the request did not fit),
-    `crashed`, `timed_out`, `cancelled`, `internal`; `log` is the path of the process's own output, if kept.
+    `kind` is one of `user_error` (the model's own code failed), `contract` (the request did not fit), `device_lost`
+    (the GPU failed the process), `crashed`, `timed_out`, `cancelled`, `internal`; `log` is the path of the process's
+    own output, if kept.
     """
 
     def __init__(self, kind: str, message: str, *, trace: str = "", log: str = "") -> None:

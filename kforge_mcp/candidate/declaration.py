@@ -31,3 +31,5 @@ class Plan:
     tensor_maps: tuple[TensorMap, ...]
     metadata_lines: tuple[int, int]
     """First and last line of the metadata block, markers included."""
+    nondeterministic: bool = False
+    """Declared: equal inputs may give different bits, such as sums by atomic operations in any order."""

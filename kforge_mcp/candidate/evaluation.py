@@ -71,6 +71,8 @@ def _value(node: ast.expr, scope: Scope) -> Value:
             if name not in scope:
                 raise ExpressionError(f"`{name}` is not known here", node.col_offset)
             return scope[name]
+        case ast.Tuple(elts=items):
+            return tuple(_value(item, scope) for item in items)
         case ast.Attribute():
             return getattr(_tensor(node.value, scope), node.attr)
         case ast.Subscript():

@@ -67,6 +67,7 @@ def _read(reader: Reader) -> Plan | Rejected:
         where=reader.expression(("where",), claims_by) if "where" in reader.values else None,
         options=reader.options(),
         inplace=reader.inplace(),
+        nondeterministic=reader.flag("nondeterministic"),
         steps=steps,
         workspace=read_workspaces(reader, sizes),
         tunables=tunables,
@@ -137,6 +138,7 @@ def source_key(plan: Plan) -> str:
         "where": plan.where.canonical if plan.where else "",
         "options": sorted(plan.options),
         "inplace": plan.inplace,
+        "nondeterministic": plan.nondeterministic,
         "steps": [_step_key(step) for step in plan.steps],
         "workspace": [
             [space.name, space.dtype, [size.canonical for size in space.shape], space.init] for space in plan.workspace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 
 from kforge_mcp.candidate.syntax import Expression
 
@@ -105,6 +106,8 @@ def _print(node: ast.expr) -> str:
             return _literal(value)
         case ast.Name(id=name):
             return name
+        case ast.Tuple(elts=items):
+            return f"std::vector<int64_t>{{{', '.join(_print(item) for item in items)}}}"
         case ast.Attribute():
             return f"kforge::present({_print(node.value)}).{node.attr}"
         case ast.Subscript():
@@ -143,7 +146,9 @@ def _literal(value: object) -> str:
     if isinstance(value, int):
         return f"INT64_C({value})"
     if isinstance(value, float):
-        return value.hex()
+        if math.isnan(value):
+            return '__builtin_nan("")'
+        return value.hex() if math.isfinite(value) else f"({'-' if value < 0 else ''}__builtin_inf())"
     text = str(value).replace('"', '\\"')
     return f'std::string_view("{text}")'
 

@@ -22,7 +22,7 @@ from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Target
 from kforge_mcp.records.result import Diagnostic, Reason
 
-TOP_LEVEL = ("where", "options", "inplace", "entry", "args")
+TOP_LEVEL = ("where", "options", "inplace", "nondeterministic", "entry", "args")
 LAUNCH_KEYS = ("kernel", "grid", "block", "shared_bytes", "cluster", "cooperative", "repeat", "args")
 CALL_KEYS = ("call", "args", "out")
 WORKSPACE_KEYS = ("dtype", "shape", "init")
@@ -245,12 +245,17 @@ class Reader:
         self.check_name(("entry",), entry, known, "the entry function")
         return entry
 
+    def flag(self, key: str) -> bool:
+        """A top-level key that is true or false, false where it is missing."""
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            self.fault((key,), f"`{key}` is true or false, not {toml_kind(value)}")
+            return False
+        return value
+
     def inplace(self) -> bool:
         """Whether the candidate writes into the input that eager writes into."""
-        value = self.values.get("inplace", False)
-        if not isinstance(value, bool):
-            self.fault(("inplace",), f"`inplace` is true or false, not {toml_kind(value)}")
-            return False
+        value = self.flag("inplace")
         if value and not self.card.mutates:
             self.fault(
                 ("inplace",),

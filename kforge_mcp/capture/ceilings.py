@@ -20,8 +20,10 @@ MAXIMUM_AGE_S = 86_400.0
 def known_or_measured(
     workspace: Workspace, device: DeviceInfo, interpreter: Interpreter, measure: Callable[[], dict[str, Any]]
 ) -> Ceilings:
-    """Ceilings of the device at its thread count: from the workspace's cache, or `measure()` and cached."""
+    """Ceilings of the device, with its thread count or its driver, and this torch: from the workspace's cache, or
+    `measure()` and cached."""
     key = [device.target, device.name, device.uuid, device.threads, device.cpu_capability, interpreter.torch_version]
+    key += [device.driver] if device.target == "cuda" else []
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
     path = workspace.root / "cache" / "ceilings" / f"{name}.json"
     try:
@@ -34,6 +36,14 @@ def known_or_measured(
     temporary = path.with_suffix(f".{time.monotonic_ns()}")
     temporary.write_text(ceilings.model_dump_json())
     temporary.replace(path)
+    return ceilings
+
+
+def allowed(ceilings: Ceilings, flags: dict[str, bool | int | str]) -> Ceilings:
+    """Ceilings of a workload with these backend flags: where it lets fp32 run as TF32, that is the rate of fp32."""
+    tf32 = ceilings.gflops.get("tf32", 0.0)
+    if tf32 and "tf32" in (flags.get("cuda_matmul_fp32"), flags.get("cudnn_conv_fp32")):
+        return raised(ceilings, {"fp32": tf32})
     return ceilings
 
 

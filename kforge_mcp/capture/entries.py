@@ -64,6 +64,14 @@ def resolve_entry(entry: str, bases: Iterable[str]) -> Entry:
     raise UsageError(_wrong_form(entry, text))
 
 
+def placed(entry: Entry) -> str:
+    """The text of an entry whose workload is on the GPU, so that every later process builds it there."""
+    words = shlex.split(entry.text) if entry.kind == "library" else []
+    if not words or any(word.startswith("device=") for word in words):
+        return entry.text
+    return shlex.join([*words, "device=cuda"])
+
+
 def _function(entry: str, path_text: str, function: str, folders: list[str]) -> Entry:
     if not function.isidentifier():
         raise UsageError(f"entry {entry!r} ends in {function!r}, which is no function's name. {FORMS}.")

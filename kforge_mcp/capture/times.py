@@ -31,7 +31,8 @@ class CardTimes:
 class WorkloadTimes:
     """Times of a workload; `workload_us` is the median plain run. `aligned` is False if the passes saw other calls.
 
-    `idle_share` is the part of the time outside of torch operators: in Python, and in waiting for it.
+    `idle_share` is the part of the time outside of torch operators, in Python and in waiting for it; of a GPU the
+    part in which it does nothing.
     """
 
     workload_us: float
@@ -90,10 +91,14 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
         # Medians of calls may add up to more than the median of the runs.
         excess = max(1.0, sum(card.variant_share.values()) / card.share if card.share else 1.0)
         card.variant_share = {key: share / excess for key, share in card.variant_share.items()}
-    busy = sum(card.own_share for label, card in cards.items() if level_of(label) == "torch")
+    workload_us = median(timing["plain_us"])
+    if "busy_us" in timing:
+        busy = median(timing["busy_us"]) / workload_us
+    else:
+        busy = sum(card.own_share for label, card in cards.items() if level_of(label) == "torch")
     scaled = [scale.get(level_of(label), 1.0) * us for label, us in zip(labels, each_us, strict=True)]
     return WorkloadTimes(
-        workload_us=median(timing["plain_us"]),
+        workload_us=workload_us,
         aligned=aligned,
         cards=cards,
         idle_share=max(0.0, 1.0 - busy),

@@ -177,6 +177,7 @@ async def _tour(agent: Agent, project_id: str, candidate_id: str) -> None:
     await agent.call("set_budget", project_id=project_id, iterations=100)
     await agent.call("search_status", project_id=project_id)
     await agent.call("get_candidate", candidate_id=candidate_id)
+    await agent.call("profile_candidate", candidate_id=candidate_id)
     source = await agent.call("get_candidate", candidate_id=candidate_id, part="source")
     compiled = await agent.call("compile_candidate", card_id=source["card_id"], source=source["text"] + "// again\n")
     await agent.call("validate", candidate_id=compiled["candidate_id"])

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kforge_mcp import __version__
 from kforge_mcp.cli.doctor_cuda import cuda_findings
+from kforge_mcp.cli.doctor_gpu import gpu_findings
 from kforge_mcp.cli.findings import Finding, Level
 from kforge_mcp.errors import KForgeError
 
@@ -31,11 +32,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--python", default="", help="the Python that runs the model (default: found as a capture does)"
     )
+    parser.add_argument(
+        "--judge", action="store_true", help="try to fool the judge on this machine instead: cheats and honest kernels"
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the findings; 1 if there is a problem, 0 with warnings only."""
+    if options.judge:
+        from kforge_mcp.cli.doctor_judge import judge_report
+
+        return judge_report(options.python, as_json=options.json)
     findings = [finding for look in _looks(options) for finding in look()]
     if options.json:
         print(json.dumps({"version": __version__, "findings": [asdict(finding) for finding in findings]}, indent=2))
@@ -64,7 +72,7 @@ def _looks(options: argparse.Namespace) -> tuple[Callable[[], Iterator[Finding]]
         lambda: _model_interpreter(options.python),
         lambda: _compilers(options.workspace),
         lambda: cuda_findings(options.workspace, options.python),
-        _gpu,
+        lambda: gpu_findings(options.workspace, options.python),
         _sandbox,
     )
 
@@ -159,27 +167,6 @@ def _compilers(root: str) -> Iterator[Finding]:
                 yield Finding("ninja", "problem", str(error), f"{sys.executable} -m pip install ninja")
     finally:
         workspace.close()
-
-
-def _gpu() -> Iterator[Finding]:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        detail = "no NVIDIA driver found: captures, searches and exports run for the CPU"
-        yield Finding("GPU", "ok", detail)
-        return
-    query = [program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        yield Finding("GPU", "warning", f"nvidia-smi did not answer: {error}", "see whether the driver is loaded")
-        return
-    if answer.returncode != 0 or not answer.stdout.strip():
-        said = (answer.stderr or answer.stdout).strip()[:200]
-        remedy = "see whether the driver is loaded and this user or container may use the GPU"
-        yield Finding("GPU", "warning", f"nvidia-smi fails: {said}", remedy)
-        return
-    detail = "; ".join(answer.stdout.strip().splitlines())
-    yield Finding("GPU", "ok", f"{detail}; this version judges candidates for the CPU only")
 
 
 def _sandbox() -> Iterator[Finding]:

@@ -11,7 +11,12 @@ from kforge_mcp.candidate.rejection import summary
 from kforge_mcp.candidate.signature import Group, declaration, groups
 from kforge_mcp.compile.build import Built, Limits, build
 from kforge_mcp.compile.cache import Entry, UnitCache, text_digest, unit_key
-from kforge_mcp.compile.diagnostics import read_compiler_output, read_linker_output, relevant_linker_output
+from kforge_mcp.compile.diagnostics import (
+    read_compiler_output,
+    read_linker_output,
+    relevant_linker_output,
+    serial_regions,
+)
 from kforge_mcp.compile.outcome import Binary, Compiled, CompileFailed, CompileOutcome
 from kforge_mcp.compile.source import translation_unit
 from kforge_mcp.compile.toolchain import Toolchain, find_toolchain
@@ -50,7 +55,8 @@ def compile_candidate(
 
     For CUDA, `interpreter` is the model's, whose torch the toolchain has to fit, and `architectures` are names such
     as `sm_90a` or, for PTX, `compute_80`; without them it is compiled for this machine's devices, or for common ones.
-    For the CPU, `sanitized` binaries check their own memory accesses and undefined behaviour.
+    `sanitized` binaries check their own memory accesses and undefined behaviour on the CPU; those for CUDA know the
+    source line of each instruction, for the checker that runs them.
 
     A configuration that fails to compile is left out, with a warning, as long as another one compiles.
 
@@ -62,7 +68,14 @@ def compile_candidate(
         from kforge_mcp.compile.cuda.compiler import compile_cuda
 
         return compile_cuda(
-            ctx, plan, card, configs, limits=limits, interpreter=interpreter, architectures=architectures
+            ctx,
+            plan,
+            card,
+            configs,
+            limits=limits,
+            interpreter=interpreter,
+            architectures=architectures,
+            line_info=sanitized,
         )
     limits = limits or Limits()
     toolchain = replace(find_toolchain(ctx), sanitized=sanitized)
@@ -74,7 +87,10 @@ def compile_candidate(
     cache = UnitCache(ctx.workspace.root / "cache" / "cpu")
     entries = _entries(ctx, plan, units, cache, toolchain, limits)
     log = _log(toolchain, plan, units, entries)
-    return _outcome(plan, units, entries, cache, log)
+    outcome = _outcome(plan, units, entries, cache, log)
+    if isinstance(outcome, Compiled) and toolchain.kind == "clang":
+        outcome = outcome.model_copy(update={"diagnostics": [*outcome.diagnostics, *serial_regions(plan.source)]})
+    return outcome
 
 
 def _units(
@@ -83,7 +99,7 @@ def _units(
     found: list[_Unit] = []
     for config in configs:
         for group in groups(plan, card, config):
-            text = translation_unit(plan, card, group, config)
+            text = translation_unit(plan, group, config)
             found.append(_Unit(config, group, text, unit_key(text, flags, toolchain.identity)))
     return found
 

@@ -17,6 +17,8 @@ _UNDEFINED = re.compile(r"(?:undefined reference to|undefined symbol:) [`']?(?P<
 _LATER = ("GOMP_", "omp_", "__kmpc_", "kmpc_", "__asan_", "__ubsan_", "__sanitizer_")
 """Beginnings of names that are resolved when the library is loaded: OpenMP's and the sanitizers'."""
 
+_PARALLEL = re.compile(r"^\s*#\s*pragma\s+omp\s+(?:parallel|for|sections|task|taskloop|teams)\b")
+
 
 @dataclass
 class Findings:
@@ -103,6 +105,16 @@ def read_linker_output(text: str, source: str, entry: str, signature: str) -> Fi
             Diagnostic(severity="error", message=message, line=number, column=column, source_line=text_line, hint=hint)
         )
     return Findings("contract_error" if found else None, found)
+
+
+def serial_regions(source: str) -> list[Diagnostic]:
+    """Warnings of OpenMP regions that run on one thread, as all do that clang compiles; see `Toolchain.openmp`."""
+    message = "compiled by clang++ this runs on one thread: only g++'s OpenMP shares torch's threads"
+    return [
+        Diagnostic(severity="warning", message=message, line=number, source_line=line.strip()[:200])
+        for number, line in enumerate(source_lines(source), 1)
+        if _PARALLEL.match(line)
+    ]
 
 
 def _last_line(lines: list[str]) -> int:

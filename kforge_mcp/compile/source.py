@@ -5,7 +5,6 @@ from __future__ import annotations
 from kforge_mcp.candidate.declaration import Config, Plan
 from kforge_mcp.candidate.signature import Group, declaration
 from kforge_mcp.compile.preamble import preamble
-from kforge_mcp.records.card import OperatorCard
 
 CANDIDATE_FILE = "candidate.cpp"
 """The file that compilers name in diagnostics about the author's own text."""
@@ -14,7 +13,7 @@ CONTRACT_FILE = "kforge_contract"
 REFERENCE = "kforge_entry_reference"
 
 
-def translation_unit(plan: Plan, card: OperatorCard, variant_group: Group, config: Config) -> str:
+def translation_unit(plan: Plan, variant_group: Group, config: Config) -> str:
     """Complete C++17 source that exports `plan.entry` and needs nothing but a compiler with OpenMP.
 
     The declaration before the author's text makes a definition with other parameters an error there; the reference

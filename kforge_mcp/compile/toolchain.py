@@ -46,6 +46,11 @@ class Toolchain:
         )
 
     @property
+    def openmp(self) -> str:
+        """clang's parallel regions call a run-time of its own, with threads beside those of torch: they stay serial."""
+        return "-fopenmp" if self.kind == "gcc" else "-fopenmp-simd"
+
+    @property
     def compile_flags(self) -> tuple[str, ...]:
         """Flags of every compilation, before the candidate's own options.
 
@@ -55,7 +60,7 @@ class Toolchain:
         checks = _SANITIZERS if self.sanitized else ()
         limits = ("-fmax-errors=20",) if self.kind == "gcc" else ("-ferror-limit=20",)
         return (
-            "-std=c++17", "-O3", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
+            "-std=c++17", "-O3", "-fPIC", self.openmp, "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
             "-ffp-contract=fast", *self.baseline, "-Wall", "-Wno-unknown-pragmas", "-fmessage-length=0",
             "-ftemplate-backtrace-limit=6", *limits, *checks,
         )  # fmt: skip
@@ -64,16 +69,14 @@ class Toolchain:
     def link_flags(self) -> tuple[str, ...]:
         """Flags of every link.
 
-        With g++ no OpenMP library is linked: the symbols resolve from the one that torch has loaded, so that eager
-        and candidate share threads. clang's own calls need its own library. The candidate's options are not passed:
-        -ffast-math at the link would flush denormals in the whole process. Without symbols and build id, equal sources
-        give equal bytes. A sanitized binary keeps its symbols, for its reports, and takes the sanitizers from the
-        process (see `sanitizer_libraries`).
+        No OpenMP library is linked: the symbols resolve from the one that torch has loaded, so that eager and
+        candidate share threads. The candidate's options are not passed: -ffast-math at the link would flush denormals
+        in the whole process. Without symbols and build id, equal sources give equal bytes. A sanitized binary keeps its
+        symbols, for its reports, and takes the sanitizers from the process (see `sanitizer_libraries`).
         """
-        runtime = () if self.kind == "gcc" else ("-lomp",)
         return (
             "-shared", *(() if self.sanitized else ("-s",)), "-Wl,--build-id=none", "-Wl,--as-needed",
-            "-Wl,--no-undefined", "-Wl,--warn-unresolved-symbols", *runtime, "-lm",
+            "-Wl,--no-undefined", "-Wl,--warn-unresolved-symbols", "-lm",
         )  # fmt: skip
 
 
@@ -119,7 +122,11 @@ def baseline(cpuinfo: Path = Path("/proc/cpuinfo"), machine: str = platform.mach
 
 
 def sanitizer_libraries(ctx: JobContext, toolchain: Toolchain) -> list[str]:
-    """What LD_PRELOAD has to name in the process that loads a sanitized binary. Raises ToolchainError."""
+    """What LD_PRELOAD has to name in the process that loads a sanitized binary. Raises ToolchainError.
+
+    The process removes LD_PRELOAD from its environment at once: clang's run-time starts llvm-symbolizer to name lines,
+    and that hangs if it inherits it.
+    """
     # clang's library for addresses has the other checks in it.
     clang = (f"libclang_rt.asan-{platform.machine()}.so",)
     found = []

@@ -20,6 +20,11 @@ _FLAGS = {
 _REMARK = re.compile(
     rf"^{re.escape(CANDIDATE_FILE)}:(?P<line>\d+):\d+: (?:optimized|missed|remark):\s*(?P<text>.*?)\s*(?:\[-R\S+\])?$"
 )
+# clang's remark stands at the function where `#line` hides the loop's place; the note after it has the place.
+_PLACE = re.compile(
+    rf"^{re.escape(CANDIDATE_FILE)}:\S+ note: could not determine the original source location for "
+    rf"{re.escape(CANDIDATE_FILE)}:(?P<line>\d+):"
+)
 # g++ explains every statement that stands in the way; these say it of a loop.
 _TELLING = re.compile(r"loop|vectorized using|not vectorized|unsupported|dependence|aliasing", re.IGNORECASE)
 
@@ -33,7 +38,7 @@ def vectorisation_report(ctx: JobContext, plan: Plan, card: OperatorCard, config
     toolchain = find_toolchain(ctx)
     options = [*plan.options, *_FLAGS[toolchain.kind]]
     found = groups(plan, card, config)
-    units = {f"unit{number}": translation_unit(plan, card, group, config) for number, group in enumerate(found)}
+    units = {f"unit{number}": translation_unit(plan, group, config) for number, group in enumerate(found)}
     built, _ = build(ctx, toolchain, units, options, Limits())
     parts = [f"{toolchain.version}, {' '.join(toolchain.baseline)}"]
     for name, group in zip(units, found, strict=True):
@@ -46,13 +51,26 @@ def read_remarks(log: str, source: str) -> list[str]:
     """The compiler's remarks about loops of the author's file, each line's once, in the order of the lines."""
     lines = source_lines(source)
     said: dict[int, dict[str, None]] = {}
-    for raw in log.splitlines():
-        match = _REMARK.match(raw)
-        if match and _TELLING.search(match["text"]) and 0 < int(match["line"]) <= len(lines):
-            said.setdefault(int(match["line"]), {})[match["text"].removeprefix("couldn't ")] = None
+    for number, text in _remarks(log):
+        if _TELLING.search(text) and 0 < number <= len(lines):
+            said.setdefault(number, {})[text.removeprefix("couldn't ")] = None
     report = []
     for number in sorted(said):
         good = [text for text in said[number] if "vectorized" in text and "not vectorized" not in text]
         reasons = good or list(said[number])
         report.append(f"  line {number}: {'; '.join(reasons[:3])} | {lines[number - 1].strip()[:100]}")
     return report
+
+
+def _remarks(log: str) -> list[tuple[int, str]]:
+    """Line and text of every remark."""
+    found: list[tuple[int, str]] = []
+    placed = True
+    for raw in log.splitlines():
+        if match := _REMARK.match(raw):
+            found.append((int(match["line"]), match["text"]))
+            placed = False
+        elif (note := _PLACE.match(raw)) and not placed:
+            found[-1] = (int(note["line"]), found[-1][1])
+            placed = True
+    return found

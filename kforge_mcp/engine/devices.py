@@ -19,6 +19,13 @@ def lock_path(key: str) -> Path:
     )
 
 
+def made_lock(key: str) -> Path:
+    """The lock's file, made if it is not there: for processes that hold the lock themselves."""
+    path = lock_path(key)
+    os.close(_open(path))
+    return path
+
+
 @contextmanager
 def device_lock(key: str, pause: Callable[[], None]) -> Iterator[None]:
     """Hold the device's lock; while another has it `pause` is called again and again, and may raise to give up."""

@@ -9,7 +9,7 @@ from typing import Any
 from kforge_mcp.export.comparison import Pairs, compare
 from kforge_mcp.records.package import Comparison, EndToEnd
 
-MODE = "eager"
+EAGER, GRAPHS = "eager", "cuda_graph"
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,31 @@ class InModel:
 
 
 @dataclass(frozen=True)
+class UnderGraphs:
+    """The workload as a CUDA graph, with the package against without, and with each kernel against without it.
+
+    Where it cannot be captured, `reason` says why and there are no figures.
+    """
+
+    end_to_end: EndToEnd | None
+    kernels: dict[str, Comparison]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Acceptance:
     """One acceptance of one staged package. `kernels` is by card name; `raw` is the runtime's answer."""
 
     end_to_end: EndToEnd
     kernels: dict[str, InModel]
     raw: dict[str, Any]
+    graphs: UnderGraphs | None = None
+    """None where graphs were not asked for: on the CPU, or if no kernel is for them."""
+
+    @property
+    def modes(self) -> list[EndToEnd]:
+        """The figures of every mode that was measured."""
+        return [self.end_to_end, *([self.graphs.end_to_end] if self.graphs and self.graphs.end_to_end else [])]
 
 
 def read(raw: dict[str, Any], cards: list[str]) -> Acceptance:
@@ -38,8 +57,31 @@ def read(raw: dict[str, Any], cards: list[str]) -> Acceptance:
     total = compare(_totals(runs, "without", "with"), null=_totals(runs, "without", "without_again"), runs=len(runs))
     outputs = raw["outputs"]
     kernels = {card: _kernel(raw, runs, card) for card in cards}
-    end_to_end = EndToEnd(mode=MODE, comparison=total, outputs_equal=outputs["equal"], difference=outputs["difference"])
-    return Acceptance(end_to_end, kernels, raw)
+    end_to_end = EndToEnd(
+        mode=EAGER, comparison=total, outputs_equal=outputs["equal"], difference=outputs["difference"]
+    )
+    graphs = raw.get("graphs")
+    return Acceptance(end_to_end, kernels, raw, _under_graphs(graphs, cards) if graphs else None)
+
+
+def _under_graphs(raw: dict[str, Any], cards: list[str]) -> UnderGraphs:
+    if not raw["captured"]:
+        return UnderGraphs(None, {}, raw["reason"])
+    rounds = raw["rounds"]
+
+    def against(one: str, two: str, null: str) -> Comparison:
+        pairs = {"": [(times[one], times[two]) for times in rounds]}
+        again = {"": [(times[null], times[f"{null}_again"]) for times in rounds]}
+        return compare(pairs, null=again, runs=len(rounds))
+
+    outputs = raw["outputs"]
+    total = EndToEnd(
+        mode=GRAPHS,
+        comparison=against("without", "with", "without"),
+        outputs_equal=outputs["equal"],
+        difference=outputs["difference"],
+    )
+    return UnderGraphs(total, {card: against(f"off:{card}", "with", "with") for card in cards})
 
 
 def _kernel(raw: dict[str, Any], runs: list[dict[str, Any]], card: str) -> InModel:
@@ -91,6 +133,25 @@ def to_leave_out(found: Acceptance) -> dict[str, str]:
         worst = min(without, key=lambda name: without[name])
         return {worst: "the workload was slower with the package: " + describe(found.end_to_end.comparison)}
     return {}
+
+
+def not_in_graphs(found: Acceptance) -> dict[str, str]:
+    """Cards whose kernels must not be recorded into CUDA graphs, by name, with the evidence.
+
+    As for eager mode: a kernel is in if the outputs hold, it makes the workload faster, and the workload with the
+    package is not slower.
+    """
+    graphs = found.graphs
+    if graphs is None:
+        return {}
+    if graphs.end_to_end is None:
+        return dict.fromkeys(found.kernels, f"the workload cannot be captured: {graphs.reason}")
+    if not graphs.end_to_end.outputs_equal:
+        return dict.fromkeys(found.kernels, f"the outputs differ beyond tolerance: {graphs.end_to_end.difference}")
+    helpless = {name: describe(one) for name, one in graphs.kernels.items() if one.verdict != "faster"}
+    if not helpless and graphs.end_to_end.comparison.verdict == "slower":
+        return dict.fromkeys(found.kernels, describe(graphs.end_to_end.comparison))
+    return helpless
 
 
 def _blame_for_outputs(found: Acceptance) -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""The instruction set that a package's kernels need, as the names Linux gives its parts in /proc/cpuinfo."""
+"""What a package needs of a machine: its processor's instruction set, as Linux names its parts, and its driver."""
 
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 _V2 = ("cx16", "lahf_lm", "pni", "popcnt", "sse4_1", "sse4_2", "ssse3")
 _V3 = (*_V2, "abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave")
@@ -18,6 +18,8 @@ class Baseline:
     name: str
     machine: str
     features: tuple[str, ...]
+    driver_minimum: dict[str, str] = field(default_factory=dict)
+    """Least CUDA version that the driver has to support, by kind of binary (`cubin`, `ptx`); empty for the CPU."""
 
 
 def baseline_of(march: str) -> Baseline:
@@ -26,3 +28,13 @@ def baseline_of(march: str) -> Baseline:
     machine = platform.machine()
     name = march or ("x86-64" if machine == "x86_64" else machine)
     return Baseline(name=name, machine=machine, features=_LEVELS.get(name, ()))
+
+
+def device_baseline(nvrtc: str) -> Baseline:
+    """What a package for CUDA needs: host code of any processor, and a driver for what NVRTC of this version made.
+
+    Cubins run on every driver of the toolkit's major version; PTX is compiled by the driver and has to be known to it
+    (CUDA Compatibility, section "Minor Version Compatibility").
+    """
+    major = nvrtc.partition(".")[0]
+    return replace(baseline_of(""), driver_minimum={"cubin": f"{major}.0", "ptx": nvrtc})

@@ -16,6 +16,7 @@ from kforge_mcp.export.baseline import Baseline
 from kforge_mcp.export.contents import manifest, operators
 from kforge_mcp.export.kernels import Kernel
 from kforge_mcp.export.rendering import TEMPLATE, operators_source, project_file
+from kforge_mcp.records.project import Target
 
 _TARGET_VERSION = "0x020a000000000000"
 _TIMEOUT_S = 300
@@ -46,6 +47,7 @@ def stage(
     compiler: Sequence[str],
     torch: TorchPaths,
     run: Run,
+    target: Target = "cpu",
 ) -> None:
     """Write and build the package `name` into an empty `folder`. Equal inputs give equal bytes.
 
@@ -60,20 +62,21 @@ def stage(
     for part in ("kernels", "sources"):
         (package / part).mkdir()
     for operator in packed:
-        (package / "sources" / f"{operator.name}.cpp").write_text(operator.kernel.source)
+        (package / "sources" / operator.source).write_text(operator.kernel.source)
         for binary, file in operator.binaries.items():
             shutil.copyfile(binary, package / file)
-    (package / "sources" / "_operators.cpp").write_text(operators_source(name, packed))
-    _build(package, compiler, torch, run)
+    (package / "sources" / "_operators.cpp").write_text(operators_source(name, packed, target))
+    build_operators(package, compiler, torch, run)
     libraries = {
         path.relative_to(package).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(package.rglob("*.so"))
+        for path in sorted((*package.glob("*.so"), *(package / "kernels").iterdir()))
     }
-    content = manifest(name, packed, libraries, baseline)
+    content = manifest(name, packed, libraries, baseline, target)
     (package / "manifest.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
-def _build(package: Path, compiler: Sequence[str], torch: TorchPaths, run: Run) -> None:
+def build_operators(package: Path, compiler: Sequence[str], torch: TorchPaths, run: Run) -> None:
+    """Compile `sources/_operators.cpp` to `_operators.so`. Raises `ToolchainError` with the compiler's words."""
     command = [
         *compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
         f"-DTORCH_TARGET_VERSION={_TARGET_VERSION}", "-w",

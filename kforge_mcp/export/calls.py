@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kforge_mcp.records.project import Target
 from kforge_mcp.records.variant import Variant
 
 _MOST_DIMENSIONS = 64
 
 
-def cannot_dispatch(variant: Variant) -> str:
-    """Why a variant cannot be served by a package, or an empty string."""
+def cannot_dispatch(variant: Variant, target: Target = "cpu") -> str:
+    """Why a variant cannot be served by a package for the target, or an empty string."""
     arguments = variant.arguments
     if any(argument.kind == "tensors" for argument in arguments):
         return "it takes a list of tensors, which packages do not support yet"
@@ -19,8 +20,9 @@ def cannot_dispatch(variant: Variant) -> str:
         return "it overwrites an input, which packages do not support yet"
     if not variant.tensors or not variant.outputs:
         return "it takes or returns no tensor"
-    if any(spec.device != "cpu" for spec in (*variant.tensors, *variant.outputs)):
-        return "its tensors are on another device than the CPU, which packages do not support yet"
+    if any(spec.device.partition(":")[0] != target for spec in (*variant.tensors, *variant.outputs)):
+        place = "the CPU" if target == "cpu" else "the GPU"
+        return f"not all of its tensors are on {place}, where the kernel runs"
     if any(spec.numel == 0 for spec in (*variant.tensors, *variant.outputs)):
         return "it has an empty tensor"
     if any(len(spec.shape) > _MOST_DIMENSIONS for spec in (*variant.tensors, *variant.outputs)):

@@ -8,6 +8,7 @@ from typing import Any
 
 from kforge_mcp.export.baseline import Baseline
 from kforge_mcp.export.kernels import Kernel, ServedVariant
+from kforge_mcp.records.project import Target
 from kforge_mcp.records.tensor import TensorSpec
 from kforge_mcp.records.variant import Argument
 
@@ -27,7 +28,12 @@ class Operator:
     label: str
     """The card's name; its qualified name where two cards of the package are called alike."""
     binaries: dict[str, str]
-    """File inside the package by the path of the binary that the judge measured."""
+    """File inside the package by the path of the binary."""
+
+    @property
+    def source(self) -> str:
+        """File name of the candidate's source."""
+        return f"{self.name}.{'cu' if self.kernel.variants[0].binaries[0].arch else 'cpp'}"
 
     @property
     def operands(self) -> list[Argument]:
@@ -72,9 +78,16 @@ def operators(kernels: list[Kernel]) -> list[Operator]:
             name, suffix = f"{base}_{suffix}", suffix + 1
         files: dict[str, str] = {}
         for served in kernel.variants:
-            files.setdefault(str(served.binary), f"kernels/{name}_{len(files)}.so")
+            for binary in served.binaries:
+                files.setdefault(str(binary.path), f"kernels/{name}_{len(files)}{_suffix(binary.arch)}")
         made.append(Operator(kernel, number, name, names[number], files))
     return made
+
+
+def _suffix(arch: str) -> str:
+    if not arch:
+        return ".so"
+    return f".{arch}.ptx" if arch.startswith("compute_") else f".{arch}.cubin"
 
 
 def labels(kernels: list[Kernel]) -> list[str]:
@@ -94,7 +107,9 @@ def snake_case(name: str) -> str:
     return cleaned if re.match(r"[a-z]", cleaned) else f"card_{cleaned}"
 
 
-def manifest(name: str, packed: list[Operator], libraries: dict[str, str], baseline: Baseline) -> dict[str, Any]:
+def manifest(
+    name: str, packed: list[Operator], libraries: dict[str, str], baseline: Baseline, target: Target = "cpu"
+) -> dict[str, Any]:
     """The package as JSON. `libraries` maps files of the package to their SHA-256."""
     return {
         "format": FORMAT,
@@ -102,7 +117,9 @@ def manifest(name: str, packed: list[Operator], libraries: dict[str, str], basel
         "version": VERSION,
         "torch_minimum": TORCH_MINIMUM,
         "python_minimum": PYTHON_MINIMUM,
-        "target": "cpu",
+        "target": target,
+        "architectures": architectures(packed),
+        "driver_minimum": baseline.driver_minimum,
         "machine": baseline.machine,
         "baseline": baseline.name,
         "cpu_features": list(baseline.features),
@@ -110,6 +127,15 @@ def manifest(name: str, packed: list[Operator], libraries: dict[str, str], basel
         "libraries": libraries,
         "cards": [_card(operator) for operator in packed],
     }
+
+
+def architectures(packed: list[Operator]) -> dict[str, bool]:
+    """The architectures that GPU kernels were compiled for, with whether the judge measured them there."""
+    found: dict[str, bool] = {}
+    for operator in packed:
+        for served in operator.kernel.variants:
+            found |= {binary.arch: binary.judged for binary in served.binaries if binary.arch}
+    return found
 
 
 def _card(operator: Operator) -> dict[str, Any]:
@@ -124,10 +150,11 @@ def _card(operator: Operator) -> dict[str, Any]:
         "class_name": card.qualified_name.partition(":")[2],
         "source_sha256": operator.kernel.source_sha256,
         "patch_sites": list(card.patch_sites) if card.level == "function" else [],
-        "modes": ["eager"],
-        "device": variants[0].variant.tensors[0].device,
-        "source": f"sources/{operator.name}.cpp",
+        "modes": list(operator.kernel.modes),
+        "device": variants[0].variant.tensors[0].device.partition(":")[0],
+        "source": f"sources/{operator.source}",
         "config": operator.kernel.config,
+        "nondeterministic": operator.kernel.nondeterministic,
         "variants": [_variant(operator, served) for served in variants],
     }
 
@@ -136,8 +163,10 @@ def _variant(operator: Operator, served: ServedVariant) -> dict[str, Any]:
     variant = served.variant
     return {
         "variant_id": variant.variant_id,
-        "kernel": operator.binaries[str(served.binary)],
-        "entry": served.entry,
+        "kernels": [
+            {"file": operator.binaries[str(one.path)], "arch": one.arch, "symbols": list(one.symbols)}
+            for one in served.binaries
+        ],
         "call": {"args": variant.call.get("args", []), "kwargs": variant.call.get("kwargs", {})},
         "tensors": [_layout(spec) for spec in variant.tensors],
         "operands": [a.tensors[0] if a.kind == "tensor" else None for a in variant.arguments if is_operand(a)],
@@ -165,4 +194,4 @@ def _state_path(argument: Argument) -> str:
 
 
 def _layout(spec: TensorSpec) -> dict[str, Any]:
-    return {"dtype": spec.dtype, "shape": spec.shape, "stride": spec.stride, "device": spec.device}
+    return {"dtype": spec.dtype, "shape": spec.shape, "stride": spec.stride}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kforge_mcp.compile.cuda.toolchain import find_toolchain as find_cuda_toolchain
 from kforge_mcp.compile.toolchain import Toolchain, find_toolchain
 from kforge_mcp.engine.context import JobContext
 from kforge_mcp.errors import RuntimeFailure, UsageError
 from kforge_mcp.export import acceptance, evidence
 from kforge_mcp.export.acceptance import Acceptance
-from kforge_mcp.export.baseline import Baseline, baseline_of
+from kforge_mcp.export.baseline import Baseline, baseline_of, device_baseline
 from kforge_mcp.export.building import TorchPaths, stage
 from kforge_mcp.export.contents import labels
 from kforge_mcp.export.destination import check_free, check_name, put, resolve
@@ -73,7 +74,7 @@ def export(
     record = exporter.ship(shipped, record, folder, gathered.samples, overwrite=overwrite)
     with workspace.transaction() as session:
         packages.save(session, record)
-    return {**record.model_dump(mode="json"), "notes": _notes(shipped)}
+    return {**record.model_dump(mode="json"), "notes": [*_notes(shipped, project), *exporter.outside_notes()]}
 
 
 @dataclass
@@ -102,10 +103,12 @@ class Exporter:
     dropped: list[tuple[Kernel, str, Comparison | None]] = field(default_factory=list)
     rounds: list[dict[str, Any]] = field(default_factory=list)
     end_to_end: list[EndToEnd] = field(default_factory=list)
+    outside: dict[str, str] = field(default_factory=dict)
+    """Kernels that are not recorded into CUDA graphs, by card name, with the reason."""
 
     def __post_init__(self) -> None:
         self.toolchain: Toolchain = find_toolchain(self.ctx)
-        self.baseline: Baseline = baseline_of(_march(self.toolchain))
+        self.baseline: Baseline = self._baseline()
         self.torch = self._torch_paths()
 
     def accept(self, kernels: list[Kernel]) -> Shipped | None:
@@ -122,16 +125,22 @@ class Exporter:
             stage(
                 folder, self.name, kernels,
                 baseline=self.baseline, compiler=self.toolchain.command, torch=self.torch, run=self.ctx.run,
+                target=self.project.target,
             )  # fmt: skip
             named = dict(zip(labels(kernels), kernels, strict=True))
             found = self._measure(folder, kernels)
             if isinstance(found, Broken):
                 self.dropped += [(kernel, found.reason, None) for kernel in kernels]
                 return None
-            self.end_to_end = [found.end_to_end]
+            self.end_to_end = found.modes
             leaving = acceptance.to_leave_out(found)
             if not leaving:
-                return Shipped(folder, kernels, found)
+                outside = acceptance.not_in_graphs(found)
+                if not outside:
+                    return Shipped(folder, kernels, found)
+                self.outside |= outside
+                kernels = [_eager_only(kernel) if name in outside else kernel for name, kernel in named.items()]
+                continue
             self.dropped += [(named[name], reason, found.kernels[name].comparison) for name, reason in leaving.items()]
             kernels = [kernel for name, kernel in named.items() if name not in leaving]
         return None
@@ -144,6 +153,10 @@ class Exporter:
         named = zip(labels(shipped.kernels), shipped.kernels, strict=True)
         return [*(_entry(kernel, shipped.found.kernels[name].comparison, "") for name, kernel in named), *dropped]
 
+    def outside_notes(self) -> list[str]:
+        """Why kernels are not recorded into CUDA graphs."""
+        return [f"{name} is not used in CUDA graphs: {reason}" for name, reason in self.outside.items()]
+
     def ship(
         self, shipped: Shipped, record: Package, folder: Path, samples: list[dict[str, Any]], *, overwrite: bool
     ) -> Package:
@@ -155,8 +168,9 @@ class Exporter:
         _write_json(staged / "samples" / "holdout.json", samples)
         _write_json(staged / "samples" / "acceptance.json", self.rounds)
         text = verification(
-            record, self.project, shipped.kernels, shipped.found.raw, self.baseline, self.toolchain.version
-        )
+            record, self.project, shipped.kernels, shipped.found.raw, self.baseline, self.toolchain.version,
+            self.outside_notes(),
+        )  # fmt: skip
         (staged / "VERIFICATION.md").write_text(text)
         (staged / "dist").mkdir()
         wheel = pack(staged, staged / "dist")
@@ -175,6 +189,8 @@ class Exporter:
             "name": self.name,
             "cards": names,
             "flags": self.project.backend_flags,
+            "device": self.project.target,
+            "graphs": any(acceptance.GRAPHS in kernel.modes for kernel in kernels),
             "seed": _SEED,
             "budget_s": _BUDGET_S,
             "least_rounds": _LEAST_ROUNDS,
@@ -185,7 +201,7 @@ class Exporter:
             self.ctx.progress(event["message"], 0.55 + 0.35 * event.get("fraction", 0.0))
 
         try:
-            with self.ctx.device_lock("cpu"), self._runtime() as process:
+            with self.ctx.device_lock(self._device()), self._runtime() as process:
                 raw = process.call("accept", payload, timeout_s=_ACCEPT_TIMEOUT_S, on_event=report)
         except RuntimeFailure as failure:
             if failure.kind in ("user_error", "contract"):
@@ -194,6 +210,14 @@ class Exporter:
         self.rounds.append({"kernels": names, **raw})
         return acceptance.read(raw, names)
 
+    def _device(self) -> str:
+        return "cpu" if self.project.target == "cpu" else self.project.device.uuid or "cuda"
+
+    def _baseline(self) -> Baseline:
+        if self.project.target == "cpu":
+            return baseline_of(_march(self.toolchain))
+        return device_baseline(find_cuda_toolchain(self.ctx, self.project.interpreter).nvrtc)
+
     def _torch_paths(self) -> TorchPaths:
         with self._runtime() as process:
             answer = process.call("build_paths", {}, timeout_s=_BUILD_PATHS_TIMEOUT_S)
@@ -201,6 +225,10 @@ class Exporter:
 
     def _runtime(self) -> Any:
         return self.ctx.runtime(self.project.interpreter, cwd=self.project.project_dir or None)
+
+
+def _eager_only(kernel: Kernel) -> Kernel:
+    return replace(kernel, modes=tuple(mode for mode in kernel.modes if mode != acceptance.GRAPHS))
 
 
 def _march(toolchain: Toolchain) -> str:
@@ -241,9 +269,11 @@ def _nothing(
     return {**record.model_dump(mode="json"), "notes": [note]}
 
 
-def _notes(shipped: Shipped) -> list[str]:
+def _notes(shipped: Shipped, project: Project) -> list[str]:
     raw = shipped.found.raw
-    notes = [f"Accepted in eager mode with {raw['threads']} threads; under torch.compile the model's own code runs."]
+    where = f"with {raw['threads']} threads" if project.target == "cpu" else f"on {project.device.name}"
+    modes = " and ".join(mode.mode.replace("_", " ") for mode in shipped.found.modes)
+    notes = [f"Accepted in {modes} mode {where}; under torch.compile the model's own code runs."]
     if raw["outputs"]["oracle"] != "float64" and not raw["outputs"]["bitwise"]:
         notes.append(raw["outputs"]["oracle"])
     notes += [f"{place} was left alone: {reason}" for place, reason in sorted(raw["attached"]["left_alone"].items())]

@@ -1,15 +1,19 @@
-"""A kernel that is to be packaged: which binary serves which variant, and how its entry is called."""
+"""A kernel that is to be packaged: which binaries serve which variant, and what a call of it does."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kforge_mcp.candidate.binding import BoundArgument, BoundWorkspace, bind, bind_workspaces
+from kforge_mcp.candidate.binding import NOMINAL_SM_COUNT
 from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.outcome import Binary
 from kforge_mcp.export.calls import cannot_dispatch
+from kforge_mcp.export.device_body import DeviceBody, device_body
+from kforge_mcp.export.host_body import HostBody, host_body
+from kforge_mcp.judge.sanitizers import Sanitized
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.result import VariantVerdict
 from kforge_mcp.records.variant import Variant
@@ -18,14 +22,24 @@ Config = dict[str, int | float | bool | str]
 
 
 @dataclass(frozen=True)
+class ServingBinary:
+    """A file with a variant's kernels. `symbols` are their names in it, in the order in which the body numbers them."""
+
+    path: Path
+    symbols: tuple[str, ...]
+    arch: str = ""
+    """`sm_90a`, or `compute_80` for PTX; empty for the CPU."""
+    judged: bool = True
+    """Whether the judge measured this very file; it has measured one of them."""
+
+
+@dataclass(frozen=True)
 class ServedVariant:
-    """A variant with the binary that serves it. `arguments` are in the order of the entry's parameters."""
+    """A variant, the binaries that serve it, and what a call of it does."""
 
     variant: Variant
-    binary: Path
-    entry: str
-    arguments: tuple[BoundArgument, ...]
-    workspaces: tuple[BoundWorkspace, ...]
+    binaries: tuple[ServingBinary, ...]
+    body: HostBody | DeviceBody
 
 
 @dataclass(frozen=True)
@@ -39,10 +53,16 @@ class Kernel:
     variants: tuple[ServedVariant, ...]
     holdout: VariantVerdict
     verdicts: tuple[VariantVerdict, ...]
+    modes: tuple[str, ...] = ("eager",)
+    """Where calls go to the kernel: `eager`, and `cuda_graph` while one is captured."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Variants that go to the original, with the reason."""
     source_sha256: str = ""
     """Of the captured class or function: attach leaves changed ones alone."""
+    sanitized: Sanitized | None = None
+    """What a build that checks its own memory accesses and undefined behaviour said; None if there was none."""
+    nondeterministic: bool = False
+    """As the candidate declared: equal inputs may give different bits."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +81,14 @@ def assemble(
     candidate_id: str,
     holdout: VariantVerdict,
     verdicts: list[VariantVerdict],
+    further: Sequence[Binary] = (),
+    sm_count: int = NOMINAL_SM_COUNT,
 ) -> Kernel | NotPackaged:
-    """Bring together what serves each variant that holdout showed to be faster; the others are left to the original."""
+    """Bring together what serves each variant that holdout showed to be faster; the others are left to the original.
+
+    `binaries` are those that were judged, on a device with `sm_count` multiprocessors; `further` ones are of the same
+    source for other architectures.
+    """
     if plan.inplace:
         return NotPackaged("it works in place, which packages do not support yet")
     if card.level == "torch":
@@ -71,7 +97,8 @@ def assemble(
     served: list[ServedVariant] = []
     left_out: dict[str, str] = {}
     for variant in card.variants:
-        outcome = _serve(variant, plan, config, binaries, shown.get(variant.variant_id))
+        reason = _unproven(variant, shown.get(variant.variant_id)) or cannot_dispatch(variant, plan.target)
+        outcome = reason or _serve(variant, plan, config, binaries, further, sm_count)
         if isinstance(outcome, ServedVariant):
             served.append(outcome)
         else:
@@ -83,35 +110,54 @@ def assemble(
     return Kernel(
         card=card,
         candidate_id=candidate_id,
+        modes=("eager",) if plan.target == "cpu" else ("eager", "cuda_graph"),
         source=plan.source,
         config=config,
         variants=tuple(served),
         holdout=holdout,
         verdicts=tuple(verdicts),
         left_out=left_out,
+        nondeterministic=plan.nondeterministic,
     )
 
 
-def _serve(
-    variant: Variant, plan: Plan, config: Config, binaries: list[Binary], verdict: VariantVerdict | None
-) -> ServedVariant | str:
+def _unproven(variant: Variant, verdict: VariantVerdict | None) -> str:
     if verdict is None or not verdict.claimed:
         return "not claimed by the candidate"
     if verdict.verdict != "faster":
         return f"holdout: {(verdict.verdict or verdict.message or 'not measured').replace('_', ' ')}"
-    reason = cannot_dispatch(variant)
-    if reason:
-        return reason
-    binary = next((item for item in binaries if variant.variant_id in item.variants and item.config == config), None)
-    if binary is None:
+    return ""
+
+
+def _serve(
+    variant: Variant, plan: Plan, config: Config, binaries: Sequence[Binary], further: Sequence[Binary], sm_count: int
+) -> ServedVariant | str:
+    def fitting(some: Sequence[Binary]) -> list[Binary]:
+        return [one for one in some if variant.variant_id in one.variants and one.config == config]
+
+    judged, others = fitting(binaries), fitting(further)
+    if not judged:
         return "no binary was compiled for it"
-    arguments, workspaces = bind(plan, variant, config), bind_workspaces(plan, variant, config)
-    for outcome in (arguments, workspaces):
-        if isinstance(outcome, Rejected):
-            return outcome.message
-    assert not isinstance(arguments, Rejected)
-    assert not isinstance(workspaces, Rejected)
-    return ServedVariant(variant, Path(binary.path), binary.entry, tuple(arguments), tuple(workspaces))
+    operands = [argument.name for argument in variant.arguments if argument.kind in ("tensor", "none")]
+    if plan.target == "cpu":
+        body = host_body(plan, variant, config, operands)
+    else:
+        body = device_body(plan, variant, config, operands, sm_count=sm_count)
+    if isinstance(body, Rejected):
+        return body.message
+    if isinstance(body, str):
+        return body
+    if isinstance(body, HostBody):
+        return ServedVariant(variant, (ServingBinary(Path(judged[0].path), (judged[0].entry,)),), body)
+    archs = {one.arch for one in judged}
+    served = [_device_binary(one, body, judged=True) for one in judged]
+    served += [_device_binary(one, body, judged=False) for one in others if one.arch not in archs]
+    return ServedVariant(variant, tuple(served), body)
+
+
+def _device_binary(binary: Binary, body: DeviceBody, *, judged: bool) -> ServingBinary:
+    symbols = {kernel.kernel: kernel.symbol for kernel in binary.kernels}
+    return ServingBinary(Path(binary.path), tuple(symbols[name] for name in body.kernels), binary.arch, judged)
 
 
 def _of_one_signature(served: list[ServedVariant]) -> tuple[list[ServedVariant], dict[str, str]]:

@@ -9,20 +9,18 @@ from typing import Any
 
 import jinja2
 
-from kforge_mcp.candidate.binding import BoundArgument
+from kforge_mcp.candidate.expressions import CPP_HELPERS
 from kforge_mcp.export.contents import PYTHON_MINIMUM, TORCH_MINIMUM, VERSION, Operator, is_operand
+from kforge_mcp.export.device_body import DeviceBody
 from kforge_mcp.export.kernels import ServedVariant
+from kforge_mcp.export.literals import dtype_function
+from kforge_mcp.records.project import Target
 from kforge_mcp.records.tensor import TensorSpec
 
 TEMPLATE = Path(__file__).with_name("template")
 
-_DTYPES = {
-    "fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8_e4m3": "float8_e4m3fn",
-    "fp8_e5m2": "float8_e5m2", "int64": "int64", "int32": "int32", "int16": "int16", "int8": "int8",
-    "uint8": "uint8", "bool": "bool", "complex64": "complex64",
-}  # fmt: skip
-_SCALARS = {"int64": "int64_t", "int32": "int", "float": "float", "double": "double", "bool": "bool"}
 _ALIGNMENT = 64
+_MOST_DEVICES = 64
 
 
 def render(template: str, **values: Any) -> str:
@@ -42,11 +40,34 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def operators_source(name: str, packed: list[Operator]) -> str:
-    """The C++ of a package's operators: every variant's guards as tables, its scalars folded to values."""
+def operators_source(name: str, packed: list[Operator], target: Target, *, device: str = "") -> str:
+    """The C++ of a package's operators: every variant's guards as tables, and what a call of it does.
+
+    `device` is the type of the tensors' device where it is not the target's own, which no package has: tests run the
+    code for CUDA on CPU tensors.
+    """
     cards = [_card(operator) for operator in packed]
-    most = max(len(variant["scratch"]) for card in cards for variant in card["variants"])
-    return render("operators.cpp.jinja", name=name, target="cpu", cards=cards, most_scratch=most)
+    bodies = [served.body for operator in packed for served in operator.kernel.variants]
+    programs = [body for body in bodies if isinstance(body, DeviceBody)]
+    calls = [call for body in programs for call in body.calls]
+    return render(
+        "operators.cpp.jinja",
+        name=name,
+        target=target,
+        device=device or target,
+        cards=cards,
+        most_slots=max(body.slots for body in bodies),
+        most_devices=_MOST_DEVICES if target == "cuda" else 1,
+        most_arguments=max((body.most_arguments for body in programs), default=0),
+        most_maps=max((len(body.maps) for body in programs), default=0),
+        helpers=CPP_HELPERS if any(body.asks_sm_count or _loops(body) for body in programs) else "",
+        calls_operators=bool(calls),
+        uses_addmm=any(call.operator == "aten::addmm" for call in calls),
+    )
+
+
+def _loops(body: DeviceBody) -> bool:
+    return any(step.repeat for step in body.steps)
 
 
 def project_file(name: str) -> str:
@@ -75,14 +96,11 @@ def _card(operator: Operator) -> dict[str, Any]:
 def _variant(number: int, served: ServedVariant) -> dict[str, Any]:
     variant = served.variant
     operands = [argument for argument in variant.arguments if is_operand(argument)]
-    names = [argument.name for argument in operands]
     return {
         "number": number,
         "operands": [_layout(variant.tensors[a.tensors[0]]) if a.kind == "tensor" else _ABSENT for a in operands],
         "outputs": [_layout(spec) for spec in variant.outputs],
-        "scratch": [{"bytes": space.size_bytes, "zero": space.init == "zero"} for space in served.workspaces],
-        "parameters": [_parameter(argument) for argument in served.arguments],
-        "arguments": [_value(argument, names) for argument in served.arguments],
+        "body": served.body,
     }
 
 
@@ -91,41 +109,9 @@ _ABSENT = {"dtype": "nullptr", "ndim": 0, "shape": [], "stride": [], "alignment"
 
 def _layout(spec: TensorSpec) -> dict[str, Any]:
     return {
-        "dtype": f"aoti_torch_dtype_{_DTYPES[spec.dtype]}",
+        "dtype": dtype_function(spec.dtype),
         "ndim": len(spec.shape),
         "shape": spec.shape,
         "stride": spec.stride,
         "alignment": math.gcd(spec.alignment, _ALIGNMENT),
     }
-
-
-def _parameter(argument: BoundArgument) -> str:
-    return _SCALARS[argument.scalar_type] if argument.kind == "scalar" else "void*"
-
-
-def _value(argument: BoundArgument, operands: list[str]) -> str:
-    match argument.kind:
-        case "tensor":
-            return f"in[{operands.index(argument.name)}]"
-        case "output":
-            return f"out[{argument.index}]"
-        case "workspace":
-            return f"scratch[{argument.index}]"
-        case "null":
-            return "nullptr"
-    value = argument.value
-    if argument.scalar_type == "bool":
-        return "true" if value else "false"
-    if argument.scalar_type in ("float", "double"):
-        return _floating(float(value or 0), argument.scalar_type)
-    # The least 64-bit integer has no literal of its own in C++.
-    return f"(-INT64_C({-(int(value or 0) + 1)}) - 1)" if int(value or 0) < 0 else f"INT64_C({int(value or 0)})"
-
-
-def _floating(value: float, kind: str) -> str:
-    """Every bit of the value: a hexadecimal literal, rounded once where a float is passed."""
-    if math.isnan(value):
-        return f"std::numeric_limits<{kind}>::quiet_NaN()"
-    if math.isinf(value):
-        return f"{'-' if value < 0 else ''}std::numeric_limits<{kind}>::infinity()"
-    return f"static_cast<{kind}>({value.hex()})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kforge_mcp.export.baseline import Baseline
+from kforge_mcp.export.contents import architectures, operators
 from kforge_mcp.export.kernels import Kernel
 from kforge_mcp.export.rendering import render
 from kforge_mcp.records.package import Comparison, Package
@@ -15,9 +16,16 @@ Figure = VariantVerdict | Comparison
 
 
 def verification(
-    record: Package, project: Project, kernels: list[Kernel], raw: dict[str, Any], baseline: Baseline, compiler: str
+    record: Package,
+    project: Project,
+    kernels: list[Kernel],
+    raw: dict[str, Any],
+    baseline: Baseline,
+    compiler: str,
+    notes: list[str],
 ) -> str:
-    """The report of a package. `raw` is the runtime's answer to the acceptance of exactly these kernels."""
+    """The report of a package. `raw` is the runtime's answer to the acceptance of exactly these kernels; `notes` say
+    which of them some mode leaves to the model's code."""
     return render(
         "VERIFICATION.md.jinja",
         record=record,
@@ -25,10 +33,15 @@ def verification(
         included=[kernel for kernel in record.kernels if kernel.included],
         left_out=[kernel for kernel in record.kernels if not kernel.included],
         left={kernel.card.card_id: kernel.left_out for kernel in kernels},
+        findings={kernel.card.card_id: kernel.card.findings for kernel in kernels},
+        sanitized={kernel.card.card_id: kernel.sanitized for kernel in kernels},
+        nondeterministic={kernel.card.card_id for kernel in kernels if kernel.nondeterministic},
         raw=raw,
         rounds=len(raw["rounds"]),
         baseline=baseline,
         compiler=compiler,
+        notes=notes,
+        architectures=architectures(operators(kernels)),
         word=_word,
         ratio=_ratio,
         interval=_interval,

@@ -11,25 +11,27 @@ from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
-from kforge_mcp.errors import NotFoundError
+from kforge_mcp.judge.admission import remember, weakness
 from kforge_mcp.judge.holdout import Claim, HoldoutResult, holdout
 from kforge_mcp.judge.request import CALL_TIMEOUT_S, Config, Subject, eager_itself, subjects
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.judge.sweep import sweep
+from kforge_mcp.judge.triage import triage
 from kforge_mcp.judge.verdicts import conclude, stage_result
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
 from kforge_mcp.records.result import Reason, Stage, StageResult
-from kforge_mcp.store import cards
 
 __all__ = ["Claim", "HoldoutResult", "Judgement", "evaluate", "holdout", "null_judgement"]
 
 PAIRS = 60
 FIRST_STAGE = 16
 _WINNERS_TRIED = 3
+_DECLARED = (
+    "declared nondeterministic: equal inputs may give results that differ in bits; both runs of every trial are held "
+    "to the tolerance"
+)
 _REASONS = frozenset(get_args(Reason))
-_admitted: dict[str, frozenset[str]] = {}
-"""Per card: variants whose inputs were shown, in this process, to tell known wrong results from right ones."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +64,23 @@ def evaluate(
         RuntimeFailure: the judge's own processes failed; nothing is said of the candidate.
         JobCancelled: the job was cancelled.
     """
-    if card.weak_oracle:
-        return Judgement(_failed(candidate_id, "validate", "weak_oracle", card.weak_oracle))
+    weak = weakness(card, project)
+    if weak:
+        return Judgement(_failed(candidate_id, "validate", "weak_oracle", weak))
     every = [subject for subject in subjects(card, plan, compiled) if subject.variants]
     empty = [v.variant_id for v in card.variants if sum(spec.numel for spec in v.outputs) == 0]
     if not every or all(variant.variant_id in empty for subject in every for variant in subject.variants):
         message = "no variant with a non-empty output is claimed: there is nothing to judge"
         return Judgement(_failed(candidate_id, "validate", "contract_error", message))
-    with ctx.device_lock("cpu"), Evaluators(ctx, project, call_timeout_s=call_timeout_s) as evaluators:
-        ranking, notes = every, list[str]()
+    notes = list[str]()
+    if project.target == "cuda" and len(every) > 1:
+        worth = triage(every, project.device)
+        every, notes = worth.kept, worth.notes()
+    with Evaluators(ctx, project, call_timeout_s=call_timeout_s) as evaluators:
+        ranking = every
         if len(every) > 1:
             swept = sweep(evaluators, every, lambda text, part: ctx.progress(text, 0.2 + 0.3 * part))
-            ranking, notes = swept.ranking, swept.notes
+            ranking, notes = swept.ranking, [*notes, *swept.notes]
             if not ranking:
                 first = swept.failures[min(swept.failures)]
                 message = f"every configuration failed; the first ({_text(every[0].config)}): {first['message']}"
@@ -89,18 +96,32 @@ def evaluate(
         return judgement
 
 
-def null_judgement(ctx: JobContext, project: Project, card: OperatorCard, *, pairs: int = PAIRS) -> Judgement:
-    """Judge eager in the candidate's place: the same processes, messages, checks and timing, and no difference."""
-    with ctx.device_lock("cpu"), Evaluators(ctx, project) as evaluators:
-        schedule = {"pairs": pairs, "first_stage": min(FIRST_STAGE, pairs), "null": True}
-        answer = evaluators.evaluate(eager_itself(card), mode="null", schedule=schedule)
-        assert not isinstance(answer, Rejected)
-        if answer["finding"]:
-            reason, message = answer["finding"]["reason"], answer["finding"]["message"]
-            return Judgement(_failed("", "validate", reason, message), device_s=evaluators.device_s)
-        result = stage_result("", conclude(card, project, answer["variants"]), {}, answer["notes"])
-        passed = StageResult(candidate_id="", stage="validate", status="ok", passed=True)
-        return Judgement(passed, result, samples=answer["variants"], device_s=evaluators.device_s)
+def null_judgement(
+    ctx: JobContext,
+    project: Project,
+    card: OperatorCard,
+    *,
+    pairs: int = PAIRS,
+    evaluators: Evaluators | None = None,
+) -> Judgement:
+    """Judge eager in the candidate's place: the same processes, messages, checks and timing, and no difference.
+
+    `evaluators` saves starting the parent of all evaluations anew; every judgement forks its own processes.
+    """
+    if evaluators is None:
+        with Evaluators(ctx, project) as opened:
+            return null_judgement(ctx, project, card, pairs=pairs, evaluators=opened)
+    before = evaluators.device_s
+    schedule = {"pairs": pairs, "first_stage": min(FIRST_STAGE, pairs), "null": True}
+    answer = evaluators.evaluate(eager_itself(card), mode="null", schedule=schedule)
+    assert not isinstance(answer, Rejected)
+    device_s = evaluators.device_s - before
+    if answer["finding"]:
+        reason, message = answer["finding"]["reason"], answer["finding"]["message"]
+        return Judgement(_failed("", "validate", reason, message), device_s=device_s)
+    result = stage_result("", conclude(card, project, answer["variants"]), {}, answer["notes"])
+    passed = StageResult(candidate_id="", stage="validate", status="ok", passed=True)
+    return Judgement(passed, result, samples=answer["variants"], device_s=device_s)
 
 
 def _judge(
@@ -119,24 +140,22 @@ def _judge(
         subject,
         mode="judge",
         schedule={"pairs": PAIRS, "first_stage": FIRST_STAGE, "null": True} if timed else None,
-        admitted=_admitted.get(card.card_id, frozenset()),
         on_progress=lambda text: ctx.progress(text, 0.6),
     )
     if isinstance(answer, Rejected):
         failed = _failed(candidate_id, "validate", answer.reason, answer.message)
         return Judgement(failed.model_copy(update={"diagnostics": list(answer.diagnostics)}), config=config)
-    all_notes = [*notes, *answer["notes"], *_variant_notes(answer)]
+    declared = [_DECLARED] if subject.plan and subject.plan.nondeterministic else []
+    all_notes = [*notes, *declared, *answer["notes"], *_variant_notes(answer)]
     log = _log(answer, evaluators.log())
     device_s = evaluators.device_s
     finding = answer["finding"]
-    if finding and finding["reason"] == "weak_oracle":
-        _mark_weak(ctx, card, finding["message"])
+    weak = finding["message"] if finding and finding["reason"] == "weak_oracle" else ""
+    remember(ctx, card, project, answer["admissions"], weak)
     if finding and not answer["valid"]:
         failed = _failed(candidate_id, "validate", finding["reason"], finding["message"])
         failed = failed.model_copy(update={"config": config, "notes": all_notes})
         return Judgement(failed, config=config, log=log, device_s=device_s)
-    known = _admitted.get(card.card_id, frozenset())
-    _admitted[card.card_id] = known | {variant.variant_id for variant in subject.variants}
     variants = len(subject.variants)
     validated = StageResult(
         candidate_id=candidate_id,
@@ -156,16 +175,6 @@ def _judge(
     verdicts = conclude(card, project, answer["variants"])
     result = stage_result(candidate_id, verdicts, config, all_notes)
     return Judgement(validated, result, config, answer["variants"], log, device_s)
-
-
-def _mark_weak(ctx: JobContext, card: OperatorCard, message: str) -> None:
-    """Keep on the card that nothing is to be claimed on it."""
-    with ctx.workspace.transaction() as session:
-        try:
-            stored = cards.get(session, card.card_id)
-        except NotFoundError:
-            return
-        cards.save(session, stored.model_copy(update={"weak_oracle": message}))
 
 
 def _failed(candidate_id: str, stage: Stage, reason: str, message: str) -> StageResult:

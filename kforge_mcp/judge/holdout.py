@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
+from kforge_mcp.compile.cuda.tools import CHECKER
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
+from kforge_mcp.judge.memory_check import check_memory
 from kforge_mcp.judge.request import Config, subjects
 from kforge_mcp.judge.session import Evaluators
 from kforge_mcp.judge.statistics import Interval, holm, mean_interval, p_value_above, threshold
@@ -50,6 +52,9 @@ class HoldoutResult:
     p_value: float
     process_medians: list[float]
     reason: str = ""
+    memory_check: str = ""
+    """What the checker of memory accesses and races said, or why it was not run; empty for the CPU and for claims
+    that do not hold anyway."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +86,14 @@ def holdout(
     alpha: float = 0.01,
     pairs: int = PAIRS,
 ) -> list[HoldoutResult]:
-    """Measure every claim again and say which of them hold.
+    """Measure every claim again and say which of them hold; what holds on a GPU goes through the memory checker too.
 
     Raises `RuntimeFailure` if the judge's own processes fail, `JobCancelled`.
     """
     hypotheses: list[_Hypothesis] = []
     failures: dict[int, str] = {}
     for number, claim in enumerate(claims):
-        with ctx.device_lock("cpu"), Evaluators(ctx, project) as evaluators:
+        with Evaluators(ctx, project) as evaluators:
             measured = _measure(ctx, evaluators, claim, processes, pairs, (number, len(claims)))
         if isinstance(measured, str):
             failures[number] = measured
@@ -102,8 +107,19 @@ def holdout(
             results.append(HoldoutResult(claim.candidate_id, False, nothing, [], 1.0, [], failures[number]))
             continue
         mine = [(h, held) for h, held in zip(hypotheses, rejected, strict=True) if h.claim == number]
-        results.append(_result(claim, mine))
+        results.append(_memory_checked(ctx, project, claim, _result(claim, mine)))
     return results
+
+
+def _memory_checked(ctx: JobContext, project: Project, claim: Claim, result: HoldoutResult) -> HoldoutResult:
+    """The result with what the checker found: a kernel that reads or writes where it must not is not published."""
+    if project.target != "cuda" or not result.passed:
+        return result
+    checked = check_memory(ctx, project, claim.card, claim.plan, claim.config)
+    if checked.passed:
+        return replace(result, memory_check=checked.message())
+    reason = f"{CHECKER}: {checked.message()}"
+    return replace(result, passed=False, reason=reason, memory_check=checked.message())
 
 
 def _measure(

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kforge_mcp.candidate.binding import bind, bind_workspaces
+from kforge_mcp.candidate.binding import NOMINAL_SM_COUNT, bind, bind_workspaces
 from kforge_mcp.candidate.plan import Plan
 from kforge_mcp.candidate.rejection import Rejected
+from kforge_mcp.candidate.step_binding import bind_steps
 from kforge_mcp.compile.outcome import Binary, Compiled
+from kforge_mcp.engine.devices import made_lock
+from kforge_mcp.records.admission import Admission
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Project
 from kforge_mcp.records.variant import Variant
@@ -22,6 +25,8 @@ CALL_TIMEOUT_S = 10.0
 _PATIENCE = 50
 """A batch may take this many times the captured eager time of a call, if that is longer."""
 MEMORY_BYTES = 1 << 30
+MOST_SPARES = 3
+_SPARE_CORES, _SPARE_SHARE, _COPIES = 4, 0.6, 32
 
 
 @dataclass(frozen=True)
@@ -66,16 +71,31 @@ def request(
     scratch: Path,
     schedule: Mapping[str, Any] | None,
     admitted: frozenset[str] = frozenset(),
+    admissions: Mapping[str, Admission] | None = None,
     call_timeout_s: float = CALL_TIMEOUT_S,
 ) -> dict[str, Any] | Rejected:
-    """The request for one evaluation; a rejection if an expression has no value in some variant."""
+    """The request for one evaluation; a rejection if an expression has no value in some variant.
+
+    Variants in `admissions` are tried on the inputs stated there, those in `admitted` on inputs like the captured
+    ones; for the others the referee first finds out which they need.
+    """
+    if project.target == "cuda":
+        return cuda_request(
+            project,
+            subject,
+            mode=mode,
+            blob_root=blob_root,
+            schedule=schedule,
+            admitted=admitted,
+            admissions=admissions,
+            call_timeout_s=call_timeout_s,
+        )
     variants: list[dict[str, Any]] = []
     for variant in subject.variants:
         entry = _variant(subject, variant)
         if isinstance(entry, Rejected):
             return entry
-        variants.append({**entry, "admitted": variant.variant_id in admitted})
-    largest = max((sum(spec.extent_bytes for spec in (*v.tensors, *v.outputs)) for v in subject.variants), default=0)
+        variants.append({**entry, **_admission(variant, admitted, admissions)})
     return {
         "mode": mode,
         "reference": subject.card.reference,
@@ -85,11 +105,99 @@ def request(
         "libraries": [{"path": binary.path, "entry": binary.entry} for binary in subject.libraries],
         "threads": threads(project),
         "backend_flags": project.backend_flags,
-        "call_timeout_s": max(call_timeout_s, *(_PATIENCE * v.eager_us * 1e-6 for v in subject.variants), 0.0),
-        "nondeterministic": bool(subject.plan and getattr(subject.plan, "nondeterministic", False)),
-        "limits": {"memory_bytes": MEMORY_BYTES + 4 * largest},
+        **policy(subject, call_timeout_s),
         "schedule": dict(schedule) if schedule is not None else None,
     }
+
+
+def policy(subject: Subject, call_timeout_s: float) -> dict[str, Any]:
+    """What a candidate is allowed: seconds for a call, memory, results that vary."""
+    largest = max((sum(spec.extent_bytes for spec in (*v.tensors, *v.outputs)) for v in subject.variants), default=0)
+    return {
+        "call_timeout_s": max(call_timeout_s, *(_PATIENCE * v.eager_us * 1e-6 for v in subject.variants), 0.0),
+        "nondeterministic": subject.plan is not None and subject.plan.nondeterministic,
+        "limits": {"memory_bytes": MEMORY_BYTES + 4 * largest},
+    }
+
+
+def cuda_request(
+    project: Project,
+    subject: Subject,
+    *,
+    mode: Mode,
+    blob_root: Path,
+    schedule: Mapping[str, Any] | None,
+    admitted: frozenset[str],
+    admissions: Mapping[str, Admission] | None,
+    call_timeout_s: float,
+) -> dict[str, Any] | Rejected:
+    """The request for one evaluation on a CUDA device: what all candidates of the card share, and this one's part."""
+    programs: list[dict[str, Any]] = []
+    for variant in subject.variants:
+        entry = _admission(variant, admitted, admissions)
+        if subject.plan is not None and subject.config is not None:
+            program = _program(project, subject, subject.plan, subject.config, variant)
+            if isinstance(program, Rejected):
+                return program
+            entry |= program
+        programs.append(entry)
+    card = {
+        "reference": subject.card.reference,
+        "variants": [
+            {**variant.model_dump(mode="json"), **_admission(variant, admitted, admissions)}
+            for variant in subject.variants
+        ],
+        "in_place": bool(subject.plan and subject.plan.inplace),
+        "blob_root": str(blob_root),
+        "backend_flags": project.backend_flags,
+        "ordinal": 0,
+    }
+    asked = {
+        "mode": mode,
+        "programs": programs,
+        "schedule": dict(schedule) if schedule is not None else None,
+        **policy(subject, call_timeout_s),
+    }
+    lock = str(made_lock(device_key(project)))
+    return {"card": card, "request": asked, "spares": spares(project, subject), "lock": lock}
+
+
+def spares(project: Project, subject: Subject) -> int:
+    """How many processes get ready for the next candidates meanwhile: as many as cores and device memory are there
+    for. Each holds some copies of the card's tensors, and for moments their values in float64."""
+    tensors = sum(spec.extent_bytes for v in subject.variants for spec in (*v.tensors, *v.outputs))
+    by_memory = int(_SPARE_SHARE * project.device.memory_bytes) // max(_COPIES * tensors, 1 << 28)
+    by_cores = (os.cpu_count() or 1) // _SPARE_CORES
+    return max(1, min(MOST_SPARES, by_memory, by_cores))
+
+
+def _admission(
+    variant: Variant, admitted: frozenset[str], admissions: Mapping[str, Admission] | None
+) -> dict[str, Any]:
+    """Whether a variant's inputs are known to tell right from wrong, and which it needs to that end."""
+    found = (admissions or {}).get(variant.variant_id)
+    known = found is not None or variant.variant_id in admitted
+    needed = found.model_dump(include={"hardness", "frozen", "varied", "in_range", "oracle"}) if found else {}
+    return {"admitted": known, **needed}
+
+
+def device_key(project: Project) -> str:
+    """The name of the project's device among the locks of this machine."""
+    return (project.device.uuid or "cuda") if project.target == "cuda" else "cpu"
+
+
+def _program(
+    project: Project, subject: Subject, plan: Plan, config: Config, variant: Variant
+) -> dict[str, Any] | Rejected:
+    bound = bind_steps(plan, variant, config, sm_count=project.device.sm_count or NOMINAL_SM_COUNT)
+    if isinstance(bound, Rejected):
+        return bound
+    binaries = [binary for binary in subject.libraries if variant.variant_id in binary.variants]
+    # Built for other devices too: PTX will do where there is none for this one.
+    binaries.sort(key=lambda binary: (binary.arch != project.device.arch, not binary.arch.startswith("compute_")))
+    binary = binaries[0]
+    kernels = {kernel.kernel: kernel.symbol for kernel in binary.kernels}
+    return {"cubin": binary.path, "kernels": kernels, "bound": bound.as_json()}
 
 
 def threads(project: Project) -> int:

@@ -28,6 +28,8 @@ class Verdicts:
     variants: list[VariantVerdict]
     joint: VariantVerdict
     fault: str = ""
+    own_share: float = 1.0
+    """Part of the candidate's time in its own kernels; the rest is in operators that it calls."""
 
 
 def log_ratios(eager_s: Sequence[float], other_s: Sequence[float]) -> list[float]:
@@ -70,7 +72,16 @@ def conclude(card: OperatorCard, project: Project, samples: Mapping[str, Times])
     candidate_us = eager_us * math.exp(-interval.middle)
     share = min(1.0, sum(limits) / candidate_us) if limits and all(limits) else None
     joint = joint.model_copy(update={"eager_us": eager_us, "candidate_us": candidate_us, "speed_of_light": share})
-    return Verdicts(rows, joint, fault)
+    return Verdicts(rows, joint, fault, _own_share(card, samples))
+
+
+def _own_share(card: OperatorCard, samples: Mapping[str, Times]) -> float:
+    total = own = 0.0
+    for variant in card.variants:
+        if times := samples.get(variant.variant_id):
+            spent = variant.calls * statistics.median(times["candidate_s"])
+            total, own = total + spent, own + spent * times.get("own_share", 1.0)
+    return own / total if total else 1.0
 
 
 def speed_of_light(variant: Variant, candidate_us: float) -> float | None:
@@ -109,7 +120,7 @@ def stage_result(candidate_id: str, verdicts: Verdicts, config: Mapping[str, Any
         "eager_us": joint.eager_us,
         "candidate_us": joint.candidate_us,
         "speed_of_light": joint.speed_of_light,
-        "own_kernel_share": 1.0,
+        "own_kernel_share": verdicts.own_share,
         "variants": verdicts.variants,
         "config": dict(config),
         "notes": list(notes),
@@ -126,6 +137,10 @@ def stage_result(candidate_id: str, verdicts: Verdicts, config: Mapping[str, Any
             **figures,
         )
     message = summary(joint, verdicts.variants)
+    if verdicts.own_share == 0:
+        message = f"a wrapper: no kernel of its own, so nothing is won by it. {message}"
+        if figures["verdict"] == "faster":
+            figures["verdict"] = "no_difference_shown"
     return StageResult(
         candidate_id=candidate_id, stage="benchmark", status="ok", passed=True, message=message, **figures
     )

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from kforge_mcp.records.admission import Admission
 from kforge_mcp.records.base import Record
 from kforge_mcp.records.variant import Variant
 
@@ -51,5 +52,17 @@ class OperatorCard(Record):
     """`module.path:attribute` of every place that holds the function (function and torch cards)."""
     weak_oracle: str = ""
     """Set when inputs cannot tell a wrong kernel from a right one; nothing is claimed on such a card."""
+    admissions: dict[str, Admission] = Field(default_factory=dict)
+    """By variant: what the judge found out about its inputs."""
     mutates: str = ""
     """The name of the argument that eager writes into and returns; empty for an operator that returns new tensors."""
+
+    @property
+    def findings(self) -> dict[str, list[str]]:
+        """What there is to know of the judge's inputs and oracle, with the variants that it holds for."""
+        found: dict[str, list[str]] = {}
+        for variant_id, admission in self.admissions.items():
+            tried = [f"tried on {admission.hardness} too"] if admission.hardness else []
+            for text in (*admission.notes, *tried):
+                found.setdefault(text, []).append(variant_id)
+        return found

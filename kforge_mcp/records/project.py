@@ -28,7 +28,7 @@ class Ceilings(Record):
     bandwidth_gbs: dict[int, float]
     """GB/s (1e9 bytes, read plus write) of a copy, by working set in bytes."""
     gflops: dict[str, float]
-    """1e9 floating point operations a second of a matrix product, by dtype."""
+    """1e9 floating point operations a second of a matrix product, by dtype; of a GPU also `tf32`."""
 
     def bandwidth(self, working_set: int) -> float:
         """Best bandwidth in GB/s that a working set of this many bytes may reach: the fastest cache level that
@@ -48,6 +48,13 @@ class DeviceInfo(Record):
     """Threads that eager used (cpu)."""
     cpu_capability: str = ""
     memory_bytes: int = 0
+    arch: str = ""
+    """What is compiled for it, such as `sm_90a` (cuda)."""
+    sm_count: int = 0
+    """Multiprocessors (cuda)."""
+    l2_bytes: int = 0
+    driver: str = ""
+    """Release of the driver and the newest CUDA it runs (cuda)."""
     ceilings: Ceilings | None = None
 
 
@@ -69,7 +76,8 @@ class Project(Record):
     """Median wall time of one run of the workload in eager mode, microseconds."""
     workload_calls: int = 1
     idle_share: float = 0.0
-    """Part of that time outside of torch operators: in Python, where no kernel can help."""
+    """Part of that time outside of torch operators, in Python, where no kernel can help; of a GPU the part in which
+    it waits for launches."""
     backend_flags: dict[str, bool | int | str] = Field(default_factory=dict)
     created_at: Moment
     log: str = ""

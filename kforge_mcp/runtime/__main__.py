@@ -19,15 +19,21 @@ from typing import Any
 PACKAGE = "kforge_runtime"
 OPERATIONS = {
     "describe": "describe:describe",
+    "gpu": "capture_device:gpu",
+    "load": "capture:load",
     "capture": "capture:capture",
     "ceilings": "ceilings:measure",
     "evaluate": "evaluator:serve",
+    "evaluate_cuda": "cuda.evaluators:serve",
+    "sanitize": "sanitized:check",
     "build_paths": "describe:build_paths",
     "accept": "acceptance:accept",
+    "devices": "cuda.device:describe",
+    "measure_cuda": "cuda.measuring:measure",
 }
 
 
-def _become_package() -> None:
+def become_package() -> None:
     """Register this folder as the package `kforge_runtime`, so that its modules shadow none of the user's."""
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != here]
@@ -66,7 +72,7 @@ def _answer(sock: socket.socket, request: dict[str, Any]) -> None:
 
 def main() -> None:
     """Serve until the other end closes the socket."""
-    _become_package()
+    become_package()
     descriptor, parent = (int(word) for word in sys.argv[1:])
     sys.argv = sys.argv[:1]
     importlib.import_module(f"{PACKAGE}.process").die_with_parent(parent)

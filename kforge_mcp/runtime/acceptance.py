@@ -7,7 +7,6 @@ calls of each card, kernel or original, so that a kernel's effect is seen where 
 
 from __future__ import annotations
 
-import functools
 import gc
 import hashlib
 import importlib
@@ -25,14 +24,14 @@ from typing import Any
 
 import torch
 
-from . import acceptance_outputs, flags
+from . import acceptance_graph, acceptance_outputs, flags
+from .acceptance_clock import Clock, DeviceTime, HostTime
 from .entry import Workload, load_workload
 from .failures import Refusal
 from .reference import import_code
 
 Emit = Callable[[dict[str, Any]], None]
 _SHORTEST_RUN_S = 0.005
-_MOST_CALLS_KEPT = 256
 
 
 def accept(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
@@ -66,13 +65,15 @@ def measure(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     """Run the workload with and without a package and return raw times and the comparison of outputs.
 
     Payload: `entry`, `project_dir`, `package` (the folder to import from), `name`, `cards` (their names), `flags`,
-    `seed`, `budget_s`, `least_rounds`, `most_rounds`. The number of rounds follows from the first runs' time alone.
+    `seed`, `budget_s`, `least_rounds`, `most_rounds`, `device` (`cpu` or `cuda`), and `graphs`: whether to measure
+    under CUDA graphs too. The number of rounds follows from the first runs' time alone.
     Times are microseconds of one run of the workload. Raises `Refusal` if the user's model or the package fails.
     """
     workload = load_workload(payload["entry"], payload["project_dir"])
     flags.apply(payload.get("flags", {}))
     package = import_package(payload["package"], payload["name"])
-    bench = Bench(workload, package, payload["cards"], payload["seed"])
+    on_gpu = payload.get("device", "cpu") == "cuda"
+    bench = Bench(workload, package, payload["cards"], payload["seed"], DeviceTime() if on_gpu else HostTime())
     emit({"message": "comparing outputs"})
     outputs = bench.compare_outputs()
     arrangements = ["without", "without_again", "with", "with_again", *(f"off:{card}" for card in payload["cards"])]
@@ -87,7 +88,12 @@ def measure(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
         shuffled = order.sample(arrangements, len(arrangements))
         gc.collect()
         rounds.append({"order": shuffled, "runs": {name: bench.run(name, repeats) for name in shuffled}})
+    graphs = None
+    if payload.get("graphs"):
+        emit({"message": "in-model rounds under CUDA graphs", "fraction": 1.0})
+        graphs = bench.under_graphs(count)
     return {
+        "graphs": graphs,
         "rounds": rounds,
         "repeats": repeats,
         "threads": torch.get_num_threads(),
@@ -109,46 +115,11 @@ def import_package(folder: str, name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-class Clock:
-    """Times of the calls of one card, in order, with the shapes they were made with; nested calls count once."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, int]] = []
-        self._depth = 0
-
-    def answer(self) -> dict[str, Any]:
-        """`us` in all and `calls` as `[shapes, us]`; of very many calls every n-th is kept."""
-        step = max(1, len(self.calls) // _MOST_CALLS_KEPT)
-        kept = [[shapes, nanoseconds / 1e3] for shapes, nanoseconds in self.calls[::step]]
-        return {"us": sum(nanoseconds for _, nanoseconds in self.calls) / 1e3, "calls": kept, "count": len(self.calls)}
-
-    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function with this clock around it."""
-
-        @functools.wraps(function)
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            self._depth += 1
-            start = time.perf_counter_ns()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                elapsed = time.perf_counter_ns() - start
-                self._depth -= 1
-                if self._depth == 0:
-                    self.calls.append((_shapes(args, kwargs), elapsed))
-
-        return timed
-
-
-def _shapes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    tensors = [item for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
-    return " ".join("x".join(map(str, tensor.shape)) for tensor in tensors)
-
-
 class Bench:
     """One workload and one package, run in the arrangements that `measure` names."""
 
-    def __init__(self, workload: Workload, package: ModuleType, cards: list[str], seed: int) -> None:
+    def __init__(self, workload: Workload, package: ModuleType, cards: list[str], seed: int, time_of: HostTime) -> None:
+        self._time = time_of
         self._workload = workload
         self._package = package
         self._points = importlib.import_module(f"{package.__name__}._attach").points
@@ -166,9 +137,15 @@ class Bench:
         """Times of `repeats` runs: `total_us` of one end to end, `cards` with what each card's clock saw in all."""
         if arrangement.startswith("without"):
             return {"total_us": self._timed(repeats), "cards": {}}
-        clocks = {card: Clock() for card in self._cards}
-        with self._attached(), self._clocks(clocks, off=arrangement.partition("off:")[2]):
-            total = self._timed(repeats)
+        clocks = {card: Clock(self._time) for card in self._cards}
+        off = arrangement.partition("off:")[2]
+        with self._attached():
+            with self._clocks(clocks, off):
+                total = self._timed(repeats)
+            if not self._time.free:
+                # The host, which may set the pace, must not pay for clocks that the plain model does not have.
+                with self._switched(off):
+                    total = self._timed(repeats)
         return {"total_us": total, "cards": {card: clock.answer() for card, clock in clocks.items()}}
 
     def compare_outputs(self) -> dict[str, Any]:
@@ -178,16 +155,31 @@ class Bench:
         with self._attached():
             packaged = self._results()
         self._counted = _difference(self._package.stats(), before)
-        measure = acceptance_outputs.Yardstick(eager, self._results, self._perturbed)
-        answer = measure.compare(packaged)
+        self._measure = acceptance_outputs.Yardstick(eager, self._results, self._perturbed)
+        answer = self._measure.compare(packaged)
         if not answer["equal"]:
             answer["equal_without"] = [
-                card for card in self._cards if measure.compare(self._switched_off(card))["equal"]
+                card for card in self._cards if self._measure.compare(self._switched_off(card))["equal"]
             ]
         return answer
 
+    def under_graphs(self, rounds: int) -> dict[str, Any]:
+        """The same under CUDA graphs, without clocks around calls; see `acceptance_graph.measure`."""
+        return acceptance_graph.measure(
+            self._workload, self._cards, self._arranged, self._measure, rounds=rounds, seed=self._seed
+        )
+
+    @contextmanager
+    def _arranged(self, name: str) -> Iterator[None]:
+        torch.manual_seed(self._seed)
+        if name == "without":
+            yield
+            return
+        with self._attached(), self._switched(name.partition("off:")[2]):
+            yield
+
     def _switched_off(self, card: str) -> list[torch.Tensor]:
-        with self._attached(), self._clocks({name: Clock() for name in self._cards}, off=card):
+        with self._arranged(f"off:{card}"):
             return self._results()
 
     def served(self) -> dict[str, Any]:
@@ -215,9 +207,11 @@ class Bench:
         """Microseconds of one run; the copies of the calls are made before the clock starts."""
         torch.manual_seed(self._seed)
         prepared = [self._workload.prepare() for _ in range(repeats)]
+        self._time.settle()
         start = time.perf_counter_ns()
         for calls in prepared:
             self._workload.execute(calls)
+        self._time.settle()
         return (time.perf_counter_ns() - start) / 1e3 / repeats
 
     @contextmanager
@@ -232,6 +226,11 @@ class Bench:
     def _clocks(self, clocks: dict[str, Clock], off: str) -> Iterator[None]:
         chosen = {point: point.original if point.card == off else point.dispatch for point in self._points()}
         with self._replaced({point: clocks[point.card].around(function) for point, function in chosen.items()}):
+            yield
+
+    @contextmanager
+    def _switched(self, off: str) -> Iterator[None]:
+        with self._replaced({point: point.original for point in self._points() if point.card == off}):
             yield
 
     @contextmanager

@@ -22,7 +22,7 @@ class Admission:
         """Impostors not yet caught, and whether each has equalled eager everywhere so far."""
         self._impostors: dict[str, Impostor] = {
             **_IMPOSTORS,
-            "internals one class lower": lambda inputs, expected: lowered(eager, inputs),
+            "internals one class lower": lambda inputs, expected: lowered(eager, inputs, expected.narrow),
         }
         self._alive["internals one class lower"] = True
 
@@ -30,7 +30,7 @@ class Admission:
         """Try the impostors that are still alive on one draw."""
         for name in list(self._alive):
             outputs = self._impostors[name](inputs, expected)
-            if outputs is None:
+            if outputs is None or [t.shape for t in outputs] != [e.shape for e in expected.narrow]:
                 del self._alive[name]
                 continue
             if all(_equal(a, b) for a, b in zip(outputs, expected.narrow, strict=True)):
@@ -45,9 +45,9 @@ class Admission:
         return [name for name, always_equal in self._alive.items() if not always_equal]
 
     @property
-    def undecided(self) -> bool:
-        """Whether some impostor was not caught yet, so that harder inputs are worth drawing."""
-        return bool(self._alive)
+    def undecided(self) -> list[str]:
+        """Impostors that were not caught yet, so that harder inputs are worth drawing."""
+        return list(self._alive)
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -62,7 +62,7 @@ def _zeros(inputs: Sequence[torch.Tensor], expected: Expected) -> list[torch.Ten
 def _passthrough(inputs: Sequence[torch.Tensor], expected: Expected) -> list[torch.Tensor] | None:
     outputs: list[torch.Tensor] = []
     for number, e in enumerate(expected.narrow):
-        alike = [t for t in inputs if t.numel() == e.numel()]
+        alike = [t for t in inputs if t.numel() == e.numel() and t.is_complex() == e.is_complex()]
         if not alike:
             return None
         outputs.append(alike[min(number, len(alike) - 1)].reshape(e.shape).to(e.dtype))
@@ -74,8 +74,8 @@ def _constant_mean(inputs: Sequence[torch.Tensor], expected: Expected) -> list[t
         return None
     outputs: list[torch.Tensor] = []
     for e in expected.narrow:
-        finite = torch.nan_to_num(e, nan=0.0, posinf=0.0, neginf=0.0)
-        mean = finite.to(torch.complex128 if e.is_complex() else torch.float64).mean()
+        wide = e.to(torch.complex128 if e.is_complex() else torch.float64)
+        mean = torch.nan_to_num(wide, nan=0.0, posinf=0.0, neginf=0.0).mean()
         outputs.append(torch.full_like(e, mean.to(e.dtype).item()))
     return outputs
 

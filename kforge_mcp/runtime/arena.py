@@ -6,6 +6,7 @@ image in memory of its own and copies it whole, poison and guards included, so b
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import mmap
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import torch
 
 from .tensors import DTYPES
 
+_libc = ctypes.CDLL(None)
 GUARD = 4096
 _LINE = 64
 
@@ -39,7 +41,7 @@ class Place:
     def view(self, memory: torch.Tensor) -> torch.Tensor:
         """The tensor in a slot's memory."""
         if self.size == 0:
-            return torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
+            return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=memory.device)
         flat = self.flat(memory)
         return flat.as_strided(self.shape, self.stride, flat.storage_offset())
 
@@ -73,8 +75,11 @@ class Slot:
         return [(left[1], right[0]) for left, right in itertools.pairwise(edges) if right[0] > left[1]]
 
 
-def place_call(variant: dict[str, Any], workspaces: Sequence[dict[str, Any]] = ()) -> Slot:
-    """Lay a variant's call out. Tensors of one storage keep their distances; addresses modulo 64 are the captured."""
+def place_call(variant: dict[str, Any], workspaces: Sequence[dict[str, Any]] = (), line: int = _LINE) -> Slot:
+    """Lay a variant's call out. Tensors of one storage keep their distances; addresses modulo 64 are the captured.
+
+    A tensor captured at a multiple of 64 is put at a multiple of `line`, as the device's own allocator does it.
+    """
     guard = _guard(variant)
     cursor = guard
     names = _input_names(variant)
@@ -82,26 +87,26 @@ def place_call(variant: dict[str, Any], workspaces: Sequence[dict[str, Any]] = (
     for group in _storages(variant["tensors"]):
         first = min(group, key=lambda index: _origin(variant["tensors"][index]))
         base_spec = variant["tensors"][first]
-        start = _aligned(cursor, base_spec["alignment"]) - _origin(base_spec)
+        start = _aligned(cursor, base_spec["alignment"], line) - _origin(base_spec)
         for index in group:
             spec = variant["tensors"][index]
             inputs[index] = _place(spec, start + _origin(spec), names.get(index, f"tensor {index}"))
             cursor = max(cursor, start + _origin(spec) + _extent(spec))
         cursor += guard
-    input_bytes = cursor = _aligned(cursor, 0)
+    input_bytes = cursor = _aligned(cursor, 0, line)
     cursor += guard
     outputs: list[Place] = []
     for index, spec in enumerate(variant["outputs"]):
         name = f"out{index}" if len(variant["outputs"]) > 1 else "out"
-        outputs.append(_place(spec, _aligned(cursor, spec["alignment"]), name))
+        outputs.append(_place(spec, _aligned(cursor, spec["alignment"], line), name))
         cursor = outputs[-1].start + outputs[-1].size + guard
     scratch: list[Place] = []
     for workspace in workspaces:
-        scratch.append(_place(_dense(workspace), _aligned(cursor, 0), workspace.get("name", "a workspace")))
+        scratch.append(_place(_dense(workspace), _aligned(cursor, 0, line), workspace.get("name", "a workspace")))
         cursor = scratch[-1].start + scratch[-1].size + guard
     zeroed = tuple(workspace.get("init") == "zero" for workspace in workspaces)
     placed = tuple(place for place in inputs if place is not None)
-    return Slot(placed, tuple(outputs), tuple(scratch), zeroed, input_bytes, _aligned(cursor, 0))
+    return Slot(placed, tuple(outputs), tuple(scratch), zeroed, input_bytes, _aligned(cursor, 0, line))
 
 
 class Arena:
@@ -109,17 +114,36 @@ class Arena:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._map = mmap.mmap(-1, size)
-        self.memory = torch.frombuffer(self._map, dtype=torch.uint8)
+        end = _aligned(size, 0)
+        self._map = mmap.mmap(-1, end + _LINE)
+        whole = torch.frombuffer(self._map, dtype=torch.uint8)
+        self.memory = whole[:size]
+        self.refused_call = whole[end : end + 4].view(torch.int32)
+        """1 + the number of the system call that ended the side; 0 if there was none, or it is not known."""
+
+    def touched(self) -> bytes:
+        """For each page whether it has memory, which it gets when either process first reads or writes it; empty where
+        the system does not say. See mincore(2)."""
+        pages = -(-self.size // mmap.PAGESIZE)
+        state = ctypes.create_string_buffer(pages)
+        address = ctypes.c_void_p(self.memory.data_ptr())
+        return state.raw[:pages] if _libc.mincore(address, ctypes.c_size_t(self.size), state) == 0 else b""
 
     def slot(self, start: int, slot: Slot) -> torch.Tensor:
         """The memory of a slot that begins at byte `start`."""
         return self.memory[start : start + slot.size]
 
 
-def blank(size: int) -> torch.Tensor:
+def first_new(before: bytes, after: bytes) -> int | None:
+    """The first page that was touched since; None if there is none."""
+    if before == after:
+        return None
+    return next((page for page, (old, new) in enumerate(zip(before, after, strict=False)) if new & ~old & 1), None)
+
+
+def blank(size: int, device: torch.device | str = "cpu") -> torch.Tensor:
     """`size` uninitialised bytes of private memory, aligned to 64."""
-    raw = torch.empty(size + _LINE, dtype=torch.uint8)
+    raw = torch.empty(size + _LINE, dtype=torch.uint8, device=device)
     start = -raw.data_ptr() % _LINE
     return raw[start : start + size]
 
@@ -175,6 +199,6 @@ def _dense(workspace: dict[str, Any]) -> dict[str, Any]:
     return {"dtype": workspace["dtype"], "shape": workspace["shape"], "stride": stride}
 
 
-def _aligned(position: int, alignment: int) -> int:
-    """The first position at or after this one that is `alignment` modulo 64."""
-    return position + (alignment - position) % _LINE
+def _aligned(position: int, alignment: int, line: int = _LINE) -> int:
+    """The first position at or after this one that is `alignment` modulo `line`."""
+    return position + (alignment - position) % line

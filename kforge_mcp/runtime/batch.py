@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import Any
 
 import torch
 
-from .arena import Slot
-from .checks import Finding
+from .arena import Slot, first_new
+from .checks import Finding, plain_bytes
 from .sides import EXPORT, PREPARE, Side, SideError
 
 _compare = ctypes.CDLL(None).memcmp
@@ -69,6 +70,7 @@ class Batch:
         self._starts = [index * step + _LINE * dice.randrange(_JITTER) for index in range(count)]
         self.memories = [side.arena.slot(start, bound.slot) for start in self._starts]
         self.is_twin = not side.is_candidate
+        self._touched = b""
 
     def prepare(self) -> str:
         """Announce the calls, before their inputs exist; returns the side's answer."""
@@ -83,10 +85,12 @@ class Batch:
                 calls.append({"library": self._bound.library, "arguments": arguments})
         return self._side.order(PREPARE, calls, self._timeout_s).decode(errors="replace")
 
-    def run(self, images: Sequence[torch.Tensor]) -> float:
-        """Write the calls' images, run them, and have a twin lay out its results; returns seconds."""
+    def run(self, images: Sequence[torch.Tensor], *, watched: bool = False) -> float:
+        """Write the calls' images, run them, and have a twin lay out its results; returns seconds. `watched`: note
+        which memory far from the calls' own is touched meanwhile."""
         for memory, image in zip(self.memories, images, strict=True):
             memory.copy_(image)
+        self._touched = self._side.arena.touched() if watched else b""
         seconds = self._side.go(self._timeout_s)
         if self.is_twin:
             problem = self._side.order(EXPORT, None, self._timeout_s)
@@ -95,19 +99,27 @@ class Batch:
         return seconds
 
     def outputs(self) -> list[list[torch.Tensor]]:
-        """The outputs of every call, where they lie."""
+        """The outputs of every call, where they lie; booleans as bytes."""
         slot = self._bound.slot
         in_place = {} if self.is_twin else self._bound.in_place
         places = [slot.inputs[in_place[i]] if i in in_place else place for i, place in enumerate(slot.outputs)]
-        return [[place.view(memory) for place in places] for memory in self.memories]
+        return [[plain_bytes(place.view(memory)) for place in places] for memory in self.memories]
 
     def trespass(self, images: Sequence[torch.Tensor]) -> Finding | None:
         """What the calls changed that was not theirs: inputs, or bytes around the tensors."""
         for memory, image in zip(self.memories, images, strict=True):
-            finding = _inputs_changed(self._bound, memory, image) or _guards_changed(self._bound.slot, memory, image)
+            finding = trespass(self._bound, memory, image)
             if finding:
                 return finding
+        if self._touched and (page := first_new(self._touched, self._side.arena.touched())) is not None:
+            distance = page * mmap.PAGESIZE - (self._starts[-1] + self._bound.slot.size)
+            return Finding("out_of_bounds", f"memory about {distance} bytes past the last tensor was touched")
         return None
+
+
+def trespass(bound: Bound, memory: torch.Tensor, image: torch.Tensor) -> Finding | None:
+    """What differs from the image where it must not, both in the host's memory."""
+    return _inputs_changed(bound, memory, image) or _guards_changed(bound.slot, memory, image)
 
 
 def _inputs_changed(bound: Bound, memory: torch.Tensor, image: torch.Tensor) -> Finding | None:

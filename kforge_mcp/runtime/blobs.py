@@ -13,7 +13,7 @@ def path(root: str, digest: str) -> Path:
     return Path(root, digest[:2], digest[2:])
 
 
-def write(root: str, data: bytes) -> str:
+def write(root: str, data: bytes | bytearray) -> str:
     """Store bytes and return their digest; a blob appears whole or not at all."""
     digest = hashlib.sha256(data).hexdigest()
     target = path(root, digest)

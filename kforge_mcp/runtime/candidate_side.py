@@ -12,10 +12,11 @@ import os
 import re
 import signal
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import sandbox
+from . import machine_code, sandbox
 from .allocation import keep_memory
 from .arena import Arena
 from .sides import EXPORT, GO, LOAD, PREPARE, answer, done, read_order
@@ -52,7 +53,9 @@ def live(
 ) -> None:
     """Serve orders until the referee is gone. The first answer lists what could not be applied, one per line."""
     keep_memory()
-    share_openmp(threads)
+    team = share_openmp(threads)
+    read_all = control_words_of_team(team, threads, applied)
+    sandbox.report_refused_call(arena.refused_call.data_ptr(), applied)
     path = _shut_in(channel.fileno(), output, libraries, folder, limits, applied)
     functions: list[Any] = []
     calls: list[tuple[Any, list[Any]]] = []
@@ -65,7 +68,7 @@ def live(
             done(channel)
         elif opcode == PREPARE:
             calls = [_bind(functions, arena, call) for call in body]
-            answer(channel, floating_point_state())
+            answer(channel, floating_point_state() if body else read_all())
         elif opcode == LOAD:
             problem = _load(functions, libraries, path)
             sandbox.filter_calls(channel.fileno(), applied, may_open=False)
@@ -74,18 +77,40 @@ def live(
             answer(channel)
 
 
-def share_openmp(threads: int) -> None:
-    """Make torch's own OpenMP run-time visible to shared objects loaded later, with a team of this size.
+def share_openmp(threads: int) -> list[ctypes.CDLL]:
+    """Make torch's own OpenMP run-time visible to shared objects loaded later, with a team of this size; returns it.
 
     Not through `torch.set_num_threads`, which also starts a thread pool that the candidate would be blamed for.
     """
     with open("/proc/self/maps") as file:
         loaded = set(_OPENMP.findall(file.read()))
-    for path in sorted(loaded):
-        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL).omp_set_num_threads(threads)
+    shared = [ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) for path in sorted(loaded)]
+    for library in shared:
+        library.omp_set_num_threads(threads)
     for name in ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6"):
         with contextlib.suppress(OSError):
             ctypes.CDLL(name)
+    return shared
+
+
+def control_words_of_team(openmp: list[ctypes.CDLL], threads: int, applied: sandbox.Applied) -> Callable[[], str]:
+    """A function that reads the floating-point state of every thread of the OpenMP teams: the states that differ,
+    separated by `;`. The calling thread's alone where this machine does not allow more, which is noted."""
+    read = machine_code.control_words_reader() if machine_code.available() else 0
+    teams = [library for library in openmp if hasattr(library, "GOMP_parallel")]
+    if not read or len(teams) < len(openmp):
+        applied.lacks("floating-point modes of other threads not checked")
+        return floating_point_state
+
+    def states() -> str:
+        found = [floating_point_state()]
+        for team in teams:
+            words = (ctypes.c_uint32 * (2 * threads + 2))()
+            team.GOMP_parallel(ctypes.c_void_p(read), words, threads, 0)
+            found += [_state(words[2 * i + 3], words[2 * i + 2]) for i in range(words[0])]
+        return ";".join(dict.fromkeys(found))
+
+    return states
 
 
 def floating_point_state() -> str:
@@ -93,8 +118,13 @@ def floating_point_state() -> str:
     environment = (ctypes.c_uint32 * 16)()
     _LIBM.fegetenv(environment)
     if os.uname().machine == "x86_64":
-        return f"{environment[0] & 0xFFFF:#x}/{environment[7] & 0xFFC0:#x}"
+        return _state(environment[0], environment[7])
     return f"{environment[0]:#x}"
+
+
+def _state(x87: int, mxcsr: int) -> str:
+    """The control words without their status bits."""
+    return f"{x87 & 0xFFFF:#x}/{mxcsr & 0xFFC0:#x}"
 
 
 def _shut_in(

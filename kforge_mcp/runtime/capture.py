@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,10 +10,13 @@ from torch.utils._pytree import tree_leaves
 
 from . import blobs, flags
 from .capture_arguments import IneligibleError
+from .capture_device import building_device, device_of, facts, require_target
 from .capture_drafts import CardDraft, VariantDraft
+from .capture_memory import Peaks
 from .capture_operators import Operator
+from .capture_profile import profile_workload
 from .capture_purity import fingerprints
-from .capture_replay import Prover
+from .capture_replay import DeviceLost, Prover
 from .capture_sampling import Recorder
 from .capture_source import computed_globals, operator_source, reference_source, source_location
 from .capture_store import Budget
@@ -28,6 +28,17 @@ from .failures import Refusal
 from .reference import Reference
 
 Emit = Callable[[dict[str, Any]], None]
+_loaded: dict[str, tuple[Workload, torch.device]] = {}
+
+
+def load(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+    """Build the workload of `payload` for the `capture` that follows in this process, and return its device's facts.
+
+    Raises as `capture` does.
+    """
+    workload, device = _load(payload, emit)
+    _loaded[payload["entry"]] = workload, device
+    return facts(device)
 
 
 def capture(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
@@ -35,67 +46,31 @@ def capture(payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
 
     Raises `Refusal`: `user_error` where the user's code fails, `contract` where the workload cannot be captured.
     """
-    _require_target(payload["target"])
-    emit({"message": "loading the workload"})
-    workload = load_workload(payload["entry"], payload["project_dir"])
-    _require_cpu(workload)
-    if payload["pass"] == "timing":
-        emit({"message": "timing"})
+    workload, device = _loaded.pop(payload["entry"], None) or _load(payload, emit)
+    if payload["pass"] != "timing":
+        return _sample(workload, device, payload, emit)
+    emit({"message": "timing"})
+    if device.type == "cuda":
+        times = profile_workload(workload, device, payload["budget_s"])
+    else:
         times = time_workload(workload, payload["budget_s"])
-        return {**times, "workload_calls": len(workload.calls), "device": _device(), "flags": flags.read()}
-    return _sample(workload, payload, emit)
+    return {**times, "workload_calls": len(workload.calls), "device": facts(device), "flags": flags.read()}
 
 
-def _require_target(target: str) -> None:
-    if target == "cuda" and not torch.cuda.is_available():
-        missing = (
-            "this torch is built without CUDA"
-            if torch.version.cuda is None
-            else "torch.cuda.is_available() is False: no usable NVIDIA GPU or driver"
-        )
-        raise Refusal("contract", f"target_unavailable: target='cuda' was asked for, but {missing}")
-    if target == "cuda":
-        raise Refusal("contract", "target_unavailable: capture measures on the cpu only")
+def _load(payload: dict[str, Any], emit: Emit) -> tuple[Workload, torch.device]:
+    require_target(payload["target"])
+    emit({"message": "loading the workload"})
+    workload = load_workload(payload["entry"], payload["project_dir"], building_device(payload["target"]))
+    return workload, device_of(payload["target"], workload)
 
 
-def _require_cpu(workload: Workload) -> None:
-    tensors = [*workload.model.parameters(), *workload.model.buffers()]
-    tensors += [leaf for leaf in tree_leaves(workload.calls) if isinstance(leaf, torch.Tensor)]
-    devices = sorted({tensor.device.type for tensor in tensors} - {"cpu"})
-    if devices:
-        where = ", ".join(devices)
-        raise Refusal("contract", f"target_unavailable: the workload holds tensors on {where}; build it on the cpu")
-
-
-def _device() -> dict[str, Any]:
-    return {
-        "target": "cpu",
-        "name": _processor(),
-        "threads": torch.get_num_threads(),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "memory_bytes": _memory_bytes(),
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _sample(workload: Workload, payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
+def _sample(workload: Workload, device: torch.device, payload: dict[str, Any], emit: Emit) -> dict[str, Any]:
     functions = model_functions(workload.model, workload.search_path)
     plain = _result_digests(workload.run())
+    peaks = Peaks(device)
     emit({"message": "recording calls"})
-    prover = Prover(Budget(payload["blob_root"], payload["max_bytes"]))
-    recorder = Recorder(prover)
+    prover = Prover(Budget(payload["blob_root"], payload["max_bytes"]), device)
+    recorder = Recorder(prover, device)
     with observing(workload.model, functions, recorder):
         results = workload.run()
     observed = _result_digests(results)
@@ -106,13 +81,15 @@ def _sample(workload: Workload, payload: dict[str, Any], emit: Emit) -> dict[str
     cards = [card for card in recorder.cards.values() if card.takes_tensors and card.gives_tensors]
     for number, card in enumerate(cards):
         emit({"message": f"replaying {card.target.name}", "fraction": number / max(len(cards), 1)})
-        _complete(card, workload, prover)
+        _complete(card, workload, prover, payload.get("lost", ()))
     if prover.budget.refused_bytes:
         notes.append(f"{prover.budget.refused_bytes} bytes of samples exceed max_bytes; recipes stand in for them")
+    notes += _proof_notes(prover)
     return {
         "cards": [_card(card, workload) for card in cards],
         "calls": _calls(recorder, cards),
         "notes": notes,
+        "memory": peaks.extra(),
     }
 
 
@@ -120,19 +97,42 @@ def _result_digests(results: list[Any]) -> list[str]:
     return fingerprints([leaf for leaf in tree_leaves(results) if isinstance(leaf, torch.Tensor)])
 
 
-def _complete(card: CardDraft, workload: Workload, prover: Prover) -> None:
-    for variant in card.variants.values():
+def _proof_notes(prover: Prover) -> list[str]:
+    notes = []
+    if prover.unproven:
+        notes.append(f"{prover.unproven} variants were not tried on fresh inputs: these do not fit beside the model")
+    if prover.unsteady:
+        notes.append(f"{prover.unsteady} variants are not computed alike twice by eager itself, but for rounding")
+    return notes
+
+
+def _complete(card: CardDraft, workload: Workload, prover: Prover, lost: Sequence[str]) -> None:
+    """Prove each variant. Raises `Refusal("device_lost")`, naming the variant, where a proof cost the GPU.
+
+    `lost` names those by which that happened before: once, and integers keep their values; twice, and eager stays.
+    """
+    for number, variant in enumerate(card.variants.values()):
         if variant.reason:
             continue
         if variant.module is workload.model and any(not label.startswith("torch ") for label in card.children):
             variant.reason = "is the whole model; see its parts"
             continue
+        name = f"{card.target.label} #{number}"
+        if lost.count(name) > 1:
+            variant.reason = "fails the GPU when it is run again"
+            continue
         try:
             if variant.pickle:
                 blobs.write(prover.budget.blob_root, variant.pickle)
-            prover.complete(variant, _reference(card.target, variant, workload, prover.budget.blob_root))
+            reference = _reference(card.target, variant, workload, prover.budget.blob_root)
+            prover.complete(variant, reference, keep_integers=name in lost)
         except IneligibleError as refusal:
             variant.reason = str(refusal)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            variant.reason = "needs more memory to run again than is free beside the model"
+        except DeviceLost as error:
+            raise Refusal("device_lost", name, str(error)) from error
         variant.module = None
 
 

@@ -39,7 +39,10 @@ def _follow(module: torch.nn.Module, chain: Chain) -> Any:
         # Properties run code and may compute anything: only what is stored counts.
         if isinstance(getattr(type(value), name, None), property):
             return None
-        value = getattr(value, name, None)
+        try:
+            value = getattr(value, name, None)
+        except Exception:  # noqa: BLE001 - a `__getattribute__` of the user's classes may raise anything
+            return None
     return value
 
 

@@ -98,6 +98,9 @@ class Before:
             raise IneligibleError(f"returns {error}") from error
         if not outputs:
             raise IneligibleError("writes into an input in place" if written else "returns no tensor")
+        elsewhere = {tensor.device.type for tensor in outputs} - {tensor.device.type for tensor in self.bound.tensors}
+        if elsewhere:
+            raise IneligibleError(f"returns a tensor on another device ({elsewhere.pop()})")
         aliases = [self._overwritten(tensor, written) for tensor in outputs]
         if set(written) != set(aliases) - {-1} or len(written) != len([index for index in aliases if index >= 0]):
             raise IneligibleError("writes into an input in place without returning just that input")
@@ -161,7 +164,7 @@ def _overlap(tensors: list[torch.Tensor]) -> bool:
         if len({tensor.dtype for tensor in together}) > 1:
             return True
         end = max(tensor.storage_offset() + extent(tensor) for tensor in together)
-        taken = torch.zeros(end, dtype=torch.bool)
+        taken = torch.zeros(end, dtype=torch.bool, device="cpu")
         for tensor in together:
             mine = taken.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
             if bool(mine.any()):

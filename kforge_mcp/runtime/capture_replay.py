@@ -20,11 +20,22 @@ from .values import flatten
 _SEED = 20240229
 
 
-class Prover:
-    """Samples, recipes, replay, operation counts. A recipe is made once for equal contents."""
+class DeviceLost(Exception):
+    """A GPU that no longer answers this process: a kernel read outside of its tensors, and only a new process helps."""
 
-    def __init__(self, budget: Budget) -> None:
+
+class Prover:
+    """Samples, recipes, replay, operation counts. A recipe is made once for equal contents.
+
+    `unproven` counts variants whose fresh inputs did not fit on the device beside the model, `unsteady` those that
+    eager itself does not compute alike twice.
+    """
+
+    def __init__(self, budget: Budget, device: torch.device) -> None:
         self.budget = budget
+        self.unproven = 0
+        self.unsteady = 0
+        self._device = device
         self._recipes: dict[str, dict[str, Any]] = {}
 
     def sample(self, spec: dict[str, Any], snapshot: Snapshot, tensor: torch.Tensor) -> None:
@@ -33,23 +44,41 @@ class Prover:
         `tensor` has the layout; its values may be others by now.
         """
         key = f"{snapshot.digest} {spec['dtype']} {spec['shape']} {spec['stride']}"
+        spec["sample"] = self.budget.stored(snapshot.digest)
         if key not in self._recipes:
-            was = tensor if snapshot.data is None else from_bytes(spec, snapshot.data)
+            was = tensor
+            if snapshot.contents is not None:
+                was = from_bytes(spec, snapshot.contents.data)
+            elif spec["sample"]:
+                was = self._stored(spec)
             self._recipes[key] = snapshot.recipe or recipes.describe(was)
         spec["recipe"] = dict(self._recipes[key])
-        if snapshot.data is None:
+        if snapshot.contents is not None:
+            is_constant = spec["recipe"]["kind"] == "constant"
+            spec["sample"] = self.budget.store(snapshot.digest, snapshot.contents, always=is_constant)
+        elif not spec["sample"]:
             self.budget.refuse(snapshot.digest, snapshot.size)
-            spec["sample"] = ""
-        else:
-            spec["sample"] = self.budget.store(snapshot.data, always=spec["recipe"]["kind"] == "constant")
 
-    def complete(self, variant: VariantDraft, reference: Reference) -> None:
-        """Sample the parameters, replay, count and try fresh inputs. Raises `IneligibleError` with what failed."""
+    def complete(self, variant: VariantDraft, reference: Reference, *, keep_integers: bool = False) -> None:
+        """Sample the parameters, replay, count and try fresh inputs, integers and masks too unless `keep_integers`.
+
+        Raises `IneligibleError` with what failed, and `DeviceLost`.
+        """
+        try:
+            self._prove(variant, reference, keep_integers)
+        except (IneligibleError, RuntimeError):
+            self._require_device()
+            raise
+        self._require_device()
+
+    def _prove(self, variant: VariantDraft, reference: Reference, keep_integers: bool) -> None:
         assert variant.bound is not None
         inputs = variant.bound.inputs
         for spec, tensor in zip(variant.specs[inputs:], variant.bound.tensors, strict=True):
             self.sample(spec, Snapshot.take(tensor, self.budget), tensor)
-        generator = torch.Generator().manual_seed(_SEED)
+        if keep_integers:
+            self._keep_integers(variant)
+        generator = self._generator()
         is_real = all(spec["sample"] for spec in variant.specs[:inputs])
         given = [
             self._stored(spec) if spec["sample"] else self._draw(spec, generator) for spec in variant.specs[:inputs]
@@ -61,8 +90,16 @@ class Prover:
         elif variant.bound.autocast:
             raise IneligibleError("runs under autocast, and is too large to see whether that matters")
         self._count(variant, reference, given)
-        self._compare_alternates(variant, reference)
-        self._try_fresh(variant, reference)
+        del given
+        try:
+            self._try_fresh(variant, reference)
+            self._compare_alternates(variant, reference)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            self.unproven += 1
+
+    def _generator(self) -> torch.Generator:
+        return torch.Generator(self._device).manual_seed(_SEED)
 
     def _stored(self, spec: dict[str, Any]) -> torch.Tensor:
         return from_bytes(spec, blobs.read(self.budget.blob_root, spec["sample"]))
@@ -74,13 +111,25 @@ class Prover:
         assert variant.output is not None
         try:
             outputs = flatten(reference.call(tensors, variant.call()))
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:
             raise IneligibleError(f"does not replay ({type(error).__name__}: {error})") from error
-        is_same = fingerprints(outputs) == variant.output.digests
-        if not is_same and variant.bound is not None and variant.bound.autocast:
+        if fingerprints(outputs) == variant.output.digests:
+            return
+        if variant.bound is not None and variant.bound.autocast:
             raise IneligibleError("runs under autocast, which changes its result")
-        if not is_same:
+        if variant.output.overwritten or not _is_unsteady(outputs, flatten(reference.call(tensors, variant.call()))):
             raise IneligibleError("does not replay: rerun on its own inputs it gives another result")
+        self.unsteady += 1
+
+    def _require_device(self) -> None:
+        """Raise `DeviceLost` if the device failed, rather than the call."""
+        if self._device.type == "cuda":
+            try:
+                torch.cuda.synchronize(self._device)
+            except RuntimeError as error:
+                raise DeviceLost(str(error).partition("\n")[0]) from error
 
     def _compare_alternates(self, variant: VariantDraft, reference: Reference) -> None:
         """Run the other instances that the variant stands for: their layer numbers must change nothing."""
@@ -90,7 +139,7 @@ class Prover:
             if state:
                 call = {**call, "module": hashlib.sha256(state).hexdigest()}
                 reference.adopt(call["module"], state)
-            generator = torch.Generator().manual_seed(_SEED)
+            generator = self._generator()
             given = [self._stored(spec) if spec["sample"] else self._draw(spec, generator) for spec in variant.specs]
             seen = fingerprints(flatten(reference.call(given, call)))
             expected = expected or seen
@@ -107,6 +156,8 @@ class Prover:
         assert variant.output is not None
         try:
             seen = trace(reference.bind(tensors, variant.call()), tensors)
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:
             raise IneligibleError(f"does not run under a dispatch mode ({type(error).__name__}: {error})") from error
         if seen.value_dependent:
@@ -132,10 +183,12 @@ class Prover:
 
     def _fails_fresh(self, variant: VariantDraft, reference: Reference) -> str:
         assert variant.output is not None
-        generator = torch.Generator().manual_seed(_SEED)
+        generator = self._generator()
         drawn = [self._draw(spec, generator) for spec in variant.specs]
         try:
             outputs = flatten(reference.call(drawn, variant.call()))
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:  # noqa: BLE001 - the user's operator may raise anything
             return f"{type(error).__name__}: {error}"
         if [list(tensor.shape) for tensor in outputs] != [spec["shape"] for spec in variant.output.specs]:
@@ -143,6 +196,21 @@ class Prover:
         if any(was and not all_finite(now) for was, now in zip(variant.output.finite, outputs, strict=True)):
             return "the result is not finite"
         return ""
+
+
+def _is_unsteady(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
+    """Whether two runs on the same inputs differ, and by rounding alone: sums by atomic additions do on a GPU."""
+    pairs = list(zip(first, second, strict=True))
+    if all(torch.equal(a, b) for a, b in pairs):
+        return False
+    return all(_is_rounding(a, b) for a, b in pairs if not torch.equal(a, b))
+
+
+def _is_rounding(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if not a.dtype.is_floating_point or a.element_size() == 1:
+        return False
+    difference = (a.double() - b.double()).square().mean().sqrt()
+    return bool(difference <= 4 * torch.finfo(a.dtype).eps * b.double().square().mean().sqrt())
 
 
 def _bytes(spec: dict[str, Any]) -> int:

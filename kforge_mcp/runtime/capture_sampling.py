@@ -39,10 +39,11 @@ class Recorder:
     in the order of the calls, the key empty for a call that no variant stands for.
     """
 
-    def __init__(self, prover: Prover) -> None:
+    def __init__(self, prover: Prover, device: torch.device) -> None:
         self.cards: dict[str, CardDraft] = {}
         self.calls: list[tuple[str, str, int]] = []
         self._prover = prover
+        self._device = device
         self._open: list[tuple[int, CardDraft]] = []
         self._targets: dict[Any, Target] = {}
         self._paused = False
@@ -184,6 +185,9 @@ class Recorder:
     ) -> None:
         if not bound.tensors:
             raise IneligibleError("takes no tensor")
+        elsewhere = {tensor.device.type for tensor in bound.tensors} - {self._device.type}
+        if elsewhere:
+            raise IneligibleError(f"takes a tensor on another device ({elsewhere.pop()})")
         if len(bound.tensors) > _MAXIMUM_TENSORS:
             raise IneligibleError(
                 f"takes {len(bound.tensors)} tensors with its parameters, more than {_MAXIMUM_TENSORS}; see its parts"

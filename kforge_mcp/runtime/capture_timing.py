@@ -143,11 +143,11 @@ def _read(
         ]
         parents, _ = _nest(with_operators)
         sequence = [
-            [labels.setdefault(_label(subject), len(labels)), parent]
+            [labels.setdefault(label(subject), len(labels)), parent]
             for (subject, _, _), parent in zip(with_operators, parents, strict=True)
         ]
         places = [index for index, event in enumerate(with_operators) if not isinstance(event[0], Operator)]
-        if [_label(event[0]) for event in run] != [_label(with_operators[index][0]) for index in places]:
+        if [label(event[0]) for event in run] != [label(with_operators[index][0]) for index in places]:
             continue
         if calls and sequence != calls:
             continue
@@ -180,7 +180,8 @@ def _nest(run: list[Event]) -> tuple[list[int], list[int]]:
     return parents, below
 
 
-def _label(subject: Any) -> str:
+def label(subject: Any) -> str:
+    """How the passes name what was called: a torch operator, a target, or a module class."""
     if isinstance(subject, Operator):
         return f"torch {subject.home}"
     return subject.label if isinstance(subject, Target) else class_target(subject).label

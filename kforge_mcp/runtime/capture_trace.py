@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry
 
 _aten = torch.ops.aten
 _GATHERS = {_aten.embedding, _aten.index, _aten.index_select, _aten.gather, _aten.take, _aten.take_along_dim}
@@ -17,7 +17,12 @@ _BAGS = {_aten._embedding_bag, _aten._embedding_bag_forward_only}
 _INDEXING = {_aten.index, _aten._unsafe_index}
 _MASKS = (torch.bool, torch.uint8)
 _RECURRENT = {_aten.mkldnn_rnn_layer, _aten._cudnn_rnn}
-_CPU_ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu
+_ATTENTION = {
+    _aten._scaled_dot_product_flash_attention,
+    _aten._scaled_dot_product_efficient_attention,
+    _aten._scaled_dot_product_cudnn_attention,
+    _aten._scaled_dot_product_flash_attention_for_cpu,
+}
 
 
 def _grouped(left: torch.Tensor, right: torch.Tensor, *_: Any) -> int:
@@ -109,13 +114,19 @@ def _depends_on_values(func: Any, args: Any) -> bool:
     return torch.Tag.dynamic_output_shape in func.tags or torch.Tag.data_dependent_output in func.tags
 
 
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
+    """Both products, for each head of the queries; fewer heads of keys and values are shared, which torch's own
+    formula refuses."""
+    return 2 * (query.numel() // query.shape[-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+
+
 def _flops(packet: Any, args: Any, kwargs: Any, result: Any) -> int:
+    if packet in _ATTENTION:
+        return _attention(*args[:3])
     if packet in flop_registry:
         return int(flop_registry[packet](*args, **kwargs, out_val=result))
     if packet in _PRODUCTS:
         return int(_PRODUCTS[packet](*args[: _OPERANDS.get(packet, 2)]))
-    if packet is _CPU_ATTENTION:
-        return int(sdpa_flop_count(args[0].shape, args[1].shape, args[2].shape))
     if packet in _RECURRENT:
         # At every step of every sequence the input and the last state meet their weight matrices.
         steps = args[0].numel() // args[0].shape[-1]

@@ -1,4 +1,5 @@
-"""The measured limits of this machine: copy bandwidth by working set, matrix rate by dtype."""
+"""The measured limits of this machine: copy bandwidth by working set, matrix rate by dtype. A GPU's are in
+`ceilings_cuda.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from typing import Any
 
 import torch
 
-from .failures import Refusal
+from .capture_device import require_target
+from .ceilings_cuda import measure_cuda
 from .tensors import DTYPES
 
 WORKING_SETS = tuple(1 << power for power in range(18, 27))
@@ -19,13 +21,14 @@ _MATRICES = (256, 1024, 2048)
 
 
 def measure(payload: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Measure with `payload["threads"]` threads, about 4 seconds.
+    """Measure `payload["target"]`, the cpu with `payload["threads"]` threads, about 4 seconds.
 
     Returns the JSON of the control plane's `Ceilings`: the best of many repetitions, since a ceiling is what the
     machine can do and not what it did while others used it.
     """
-    if payload.get("target", "cpu") != "cpu":
-        raise Refusal("contract", f"ceilings of {payload['target']} cannot be measured here")
+    if payload.get("target", "cpu") == "cuda":
+        require_target("cuda")
+        return measure_cuda()
     if payload.get("threads"):
         torch.set_num_threads(payload["threads"])
     with torch.no_grad():

@@ -72,8 +72,8 @@ class Workload:
         return self.execute(self.prepare())
 
 
-def load_workload(entry: str, project_dir: str) -> Workload:
-    """Build the workload that `entry` describes.
+def load_workload(entry: str, project_dir: str, device: str = "cpu") -> Workload:
+    """Build the workload that `entry` describes; a library's model on `device` unless the entry names another.
 
     A relative path is looked up in `project_dir`, `CLAUDE_PROJECT_DIR` and the working directory, in this order.
     Raises `Refusal`: `contract` where the entry does not fit, `user_error` where the user's code raises.
@@ -82,7 +82,7 @@ def load_workload(entry: str, project_dir: str) -> Workload:
     first = words[0] if words else ""
     library, _, name = first.partition(":")
     if library in entry_library.LIBRARIES and name:
-        model, calls = entry_library.load_model(library, name, words[1:])
+        model, calls = entry_library.load_model(library, name, words[1:], device)
         return Workload(model, calls)
     if first == "-m" and len(words) > 1:
         return _load_script(words[1], words[2:], project_dir, is_module=True)

@@ -9,6 +9,7 @@ import inspect
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,22 +22,42 @@ LIBRARIES = ("torchvision", "transformers")
 _LENGTH = 128
 _DECODER_LENGTH = 8
 _MEMORY_PART = 0.5
+_DEVICE_MEMORY_PART = 0.8
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def load_model(library: str, name: str, words: Iterable[str]) -> tuple[torch.nn.Module, list[Call]]:
-    """The model `name` and one call of it; `words` are `key=value` options.
+def load_model(
+    library: str, name: str, words: Iterable[str], device: str = "cpu"
+) -> tuple[torch.nn.Module, list[Call]]:
+    """The model `name` and one call of it, built on `device`; `words` are `key=value` options.
 
-    `batch` and `length` are the input's; the others go to torchvision's builder, or into the transformers config
-    (`text_config.hidden_size=64` into a part of it). Raises `Refusal` where there is no such model or option.
+    `batch` and `length` are the input's, `device` replaces the argument; the others go to torchvision's builder, or
+    into the transformers config (`text_config.hidden_size=64` into a part of it). Raises `Refusal` where there is no
+    such model or option.
     """
     options = _options(words)
     batch, length = options.pop("batch", 1), options.pop("length", 0)
+    place = _placed(options.pop("device", device))
     torch.manual_seed(0)
-    if library == "torchvision":
-        return _vision(_imported(library), name, options, batch)
-    return _transformer(_imported(library), name, options, batch, length)
+    module = _imported(library)
+    # Weights and inputs are made where they belong: the host may have no room for them.
+    with nullcontext() if place.type == "cpu" else place:
+        if library == "torchvision":
+            model, calls = _vision(module, name, options, batch)
+        else:
+            model, calls = _transformer(module, name, options, batch, length)
+    return model.to(place), calls
+
+
+def _placed(device: Any) -> torch.device:
+    try:
+        place = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise Refusal("contract", f"{device!r} is no device; give device=cpu or device=cuda") from error
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise Refusal("contract", f"target_unavailable: device={device} was asked for, but there is no usable GPU")
+    return place
 
 
 def _imported(library: str) -> ModuleType:
@@ -137,12 +158,17 @@ def _built(cls: Any, config: Any) -> torch.nn.Module:
     except Exception as error:
         raise Refusal("contract", f"{cls.__name__} cannot be built from its config: {error}") from error
     needed = sum(parameter.nbytes for parameter in sketch.parameters())
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    if needed > _MEMORY_PART * available:
+    place = torch.get_default_device()
+    if place.type == "cuda":
+        available, part = torch.cuda.mem_get_info(place)[0], _DEVICE_MEMORY_PART
+    else:
+        available, part = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES"), _MEMORY_PART
+    if needed > part * available:
         raise Refusal(
             "contract",
             f"{cls.__name__} with this config has {needed / 1e9:.1f} GB of weights, and {available / 1e9:.1f} GB of "
-            "memory are free. Give smaller sizes after the name, such as num_hidden_layers=2 hidden_size=256.",
+            f"memory are free on the {place.type}. Give smaller sizes after the name, such as num_hidden_layers=2 "
+            "hidden_size=256.",
         )
     return cls(config)
 

@@ -16,7 +16,18 @@ from dataclasses import dataclass
 
 import torch
 
-from .checks import Errors, Finding, check_nonfinite, describe_position, multiple, row_rms, same_bits, slack
+from .checks import (
+    Errors,
+    Finding,
+    check_nonfinite,
+    consistent,
+    describe_position,
+    multiple,
+    real_parts,
+    row_rms,
+    same_bits,
+    slack,
+)
 from .inputs import Blocks
 
 POSITIONS = 8192
@@ -68,7 +79,7 @@ class Fingerprints:
     ) -> Finding | None:
         rows = self._rows(c.shape[1:], blocks, errors)
         if c.is_complex():
-            c, e = torch.view_as_real(c).flatten(-2), torch.view_as_real(e).flatten(-2)
+            c, e = (consistent(real_parts(t)) for t in (c, e))
         wide = torch.float64 if c.dtype is torch.float64 else torch.float32
         tolerance = slack(c.dtype, self._longest)
         if c.dtype is not wide:
@@ -93,7 +104,7 @@ class Fingerprints:
     ) -> Finding | None:
         width = c.shape[-1] if c.ndim > 1 else 1
         largest = torch.tensor([5 * errors[name].largest for name in rows.names], dtype=c.dtype)[rows.styles]
-        rms = row_rms(e).reshape(-1) if c.ndim > 1 else e.abs()
+        rms = row_rms(e, 1).expand(*e.shape[:-1], 1).reshape(-1) if c.ndim > 1 else e.abs()
         size = c.numel() // rows.calls
         if size <= POSITIONS:
             magnitude = torch.maximum(e.reshape(-1, width).abs(), rms[:, None])

@@ -37,9 +37,15 @@ class _Pool:
         self.recipe = spec.get("recipe") or {"kind": "constant"}
         self.count = place.size // place.dtype.itemsize
         self.fixed: torch.Tensor | None = None
+        if self.recipe["kind"] == "varied" and self.count:
+            # Other than the captured one, but one for all timed calls: a mask takes longer to draw than to use.
+            drawn = draw_recipe(spec, generator, blob_root=blob_root)
+            self.fixed = drawn.as_strided((self.count,), (1,), drawn.storage_offset()).clone().view(torch.uint8)
+            return
         if self.recipe["kind"] == "constant" or self.count == 0:
             data = blobs.read(blob_root, spec["sample"]) if spec.get("sample") else bytes(place.size)
-            self.fixed = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else None
+            device = generator.device
+            self.fixed = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device) if data else None
             return
         self.spec = spec
         # Positions and permutations are no draws of one element after another: a window of a pool would break them.
@@ -49,15 +55,16 @@ class _Pool:
         length = self.count + max(self.count // 2, 64)
         flat = {**spec, "shape": [length], "stride": [1], "storage_offset": 0}
         self.values = draw_recipe(flat, generator, blob_root=blob_root)
-        self.spread = spread_of(self.values) if place.dtype.is_floating_point else 1.0
+        self.spread = spread_of(self.values) if place.dtype.is_floating_point or place.dtype.is_complex else 1.0
         self.noise: torch.Tensor | None = None
         kind = torch.float32 if place.dtype is torch.complex64 else place.dtype
         if kind in _LOW_BITS:
             integer, bits = _LOW_BITS[kind]
             self.values = self.values.view(kind).view(integer)
-            self.noise = torch.randint(0, 1 << bits, self.values.shape, dtype=integer, generator=generator)
+            device, shape = generator.device, self.values.shape
+            self.noise = torch.randint(0, 1 << bits, shape, dtype=integer, generator=generator, device=device)
             self.full = None if self.recipe.get("zeros_share", 0) == 0 else -(self.values != 0).to(integer)
-            self.scratch = torch.empty(self.count * self.values.numel() // length, dtype=integer)
+            self.scratch = torch.empty(self.count * self.values.numel() // length, dtype=integer, device=device)
 
     def window(self, dice: random.Random, generator: torch.Generator) -> torch.Tensor:
         """Fresh values for the flat extent of the tensor."""
@@ -82,11 +89,22 @@ class _Pool:
 class FreshInputs:
     """Fills images with fresh inputs, guard bytes and poison for one variant."""
 
-    def __init__(self, variant: dict[str, Any], slot: Slot, where: BlockAxis, seed: int, blob_root: str) -> None:
+    def __init__(
+        self,
+        variant: dict[str, Any],
+        slot: Slot,
+        where: BlockAxis,
+        seed: int,
+        blob_root: str,
+        device: torch.device | str = "cpu",
+    ) -> None:
         self.slot = slot
         self.where = where
         self._dice = random.Random(seed)
-        self._generator = torch.Generator().manual_seed(seed & (2**63 - 1))
+        self._device = torch.device(device)
+        self._generator = torch.Generator(device).manual_seed(seed & (2**63 - 1))
+        self._calibrated = False
+        self._rows = torch.Generator().manual_seed(seed >> 1)
         self._pools = [
             _Pool(spec, place, self._generator, blob_root)
             for spec, place in zip(variant["tensors"], slot.inputs, strict=True)
@@ -94,12 +112,15 @@ class FreshInputs:
         self._styled = [is_styled(variant, index) for index in range(len(slot.inputs))]
         gaps = [stop - start for start, stop in self._gaps()]
         longest = max([*gaps, *(p.size for p in slot.workspaces), 1])
-        self._bytes = torch.randint(0, 256, (2 * longest + 4096,), dtype=torch.uint8, generator=self._generator)
+        self._bytes = torch.randint(
+            0, 256, (2 * longest + 4096,), dtype=torch.uint8, generator=self._generator, device=self._device
+        )
         self._poison = [_poison_pool(place, self._generator) for place in slot.outputs]
+        self._calibrated = False
 
     def image(self) -> torch.Tensor:
         """A private image of the slot, everything in it random or fixed."""
-        image = blank(self.slot.size)
+        image = blank(self.slot.size, self._device)
         image.random_(0, 256, generator=self._generator)
         for pool in self._pools:
             if pool.fixed is not None:
@@ -107,17 +128,24 @@ class FreshInputs:
         return image
 
     def calibrate_poison(self, outputs: list[torch.Tensor]) -> None:
-        """Make poison look like real outputs: of their magnitude, or within their range."""
+        """Make poison look like real outputs, once: of their magnitude, or within their range."""
+        if self._calibrated:
+            return
+        self._calibrated = True
         for pool, output in zip(self._poison, outputs, strict=True):
             if output.numel() == 0 or pool.numel() == 0:
                 continue
             if pool.is_floating_point():
-                finite = output[torch.isfinite(output)].double()
+                values = output.double()
+                finite = values[torch.isfinite(values)]
                 rms = float(finite.pow(2).mean().sqrt()) if finite.numel() else 1.0
-                pool.mul_(min(max(rms, 1e-6), float(torch.finfo(pool.dtype).max) / 16))
+                scale = min(max(rms, 1e-6), float(torch.finfo(pool.dtype).max) / 16)
+                pool.copy_(pool.float() * scale if pool.dtype.itemsize == 1 else pool * scale)
             elif pool.dtype is not torch.bool and not pool.is_complex():
                 low, high = int(output.min()), int(output.max())
-                pool.copy_(torch.randint(low, max(high, low + 1) + 1, pool.shape, generator=self._generator))
+                span = (low, max(high, low + 1) + 1)
+                alike = torch.randint(*span, pool.shape, generator=self._generator, device=self._device)
+                pool.copy_(_half_wild(alike.to(pool.dtype), self._generator))
 
     def compose(self, image: torch.Tensor) -> Blocks:
         """Fill an image for a new call; returns the styles of its blocks."""
@@ -142,6 +170,12 @@ class FreshInputs:
             if place.size:
                 count = place.size // place.dtype.itemsize
                 place.flat(image).copy_(tensor.as_strided((count,), (1,), tensor.storage_offset()))
+
+    def left_behind(self, memory: torch.Tensor) -> list[tuple[Place, torch.Tensor]]:
+        """A copy of what a call left in outputs and workspaces: what it may find there when memory is used again."""
+        kept = [place for place, zeroed in zip(self.slot.workspaces, self.slot.zeroed, strict=True) if not zeroed]
+        places = [place for place in (*self.slot.outputs, *kept) if place.size]
+        return [(place, memory[place.start : place.start + place.size].clone()) for place in places]
 
     def renew_surroundings(self, image: torch.Tensor) -> None:
         """New guard bytes, new poison, workspaces as the candidate asked for them."""
@@ -185,20 +219,36 @@ class FreshInputs:
         else:
             # As in the trials: what is not divided is shared by all blocks, and must leave each at its own scale.
             styles, shape = torch.tensor([min(blocks.order)]), [1] * target.ndim
-        factors = _SCALES[styles] * (0.6 + 0.4 * torch.rand(len(styles), generator=self._generator))
+        factors = _SCALES[styles] * (0.6 + 0.4 * torch.rand(len(styles), generator=self._rows))
         shifts = _SHIFTS[styles] * factors * pool.spread
+        shifts, factors = torch.stack([shifts, factors]).to(self._device)
         kind = target.dtype
+        if kind.itemsize == 1:
+            limit = torch.finfo(kind).max
+            wide = torch.addcmul(shifts.view(shape), source.float(), factors.view(shape))
+            target.copy_(wide.clamp(-limit, limit))
+            return
         torch.addcmul(shifts.to(kind).view(shape), source, factors.to(kind).view(shape), out=target)
 
 
 def _poison_pool(place: Place, generator: torch.Generator) -> torch.Tensor:
     count = place.size // place.dtype.itemsize
     length = count + max(count // 2, 64)
+    device = generator.device
     if place.dtype.is_floating_point or place.dtype.is_complex:
         wide = torch.float64 if place.dtype is torch.float64 else torch.float32
         if place.dtype.is_complex:
-            return torch.view_as_complex(torch.randn(length, 2, generator=generator))
-        return torch.randn(length, dtype=wide, generator=generator).to(place.dtype)
+            return torch.view_as_complex(torch.randn(length, 2, generator=generator, device=device))
+        return torch.randn(length, dtype=wide, generator=generator, device=device).to(place.dtype)
     if place.dtype is torch.bool:
-        return torch.randint(0, 2, (length,), generator=generator).to(torch.bool)
-    return torch.randint(0, 100, (length,), generator=generator).to(place.dtype)
+        return torch.randint(0, 2, (length,), generator=generator, device=device).to(torch.bool)
+    small = torch.randint(0, 100, (length,), generator=generator, device=device)
+    return _half_wild(small.to(place.dtype), generator)
+
+
+def _half_wild(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Every second one, at random, of any bits: where all look like results, the upper half of an index would be zero
+    already, and a kernel that writes the lower half would pass."""
+    count, device = values.numel() * values.dtype.itemsize, generator.device
+    wild = torch.randint(0, 256, (count,), dtype=torch.uint8, generator=generator, device=device).view(values.dtype)
+    return torch.where(torch.rand(values.shape, generator=generator, device=device) < 0.5, values, wild)

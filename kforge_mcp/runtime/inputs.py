@@ -6,6 +6,7 @@ style, so that errors of one style cannot hide behind another's magnitude.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import torch
 from . import blobs
 from .recipes import distinct
 from .recipes import draw as draw_recipe
-from .tensors import DTYPES, allocate, fill
+from .tensors import DTYPES, allocate, fill, position
 
 TRIALS = (
     "captured sample",
@@ -27,9 +28,11 @@ TRIALS = (
 )
 SHIFT = 2.0
 """Mean of shifted values in their standard deviations."""
-LARGE_MEAN = 32.0
-"""The same where values lie on a grid on which plain sums are exact: there E[x^2] - E[x]^2 loses its digits and an
-honest two-pass variance, in whatever order it sums, does not."""
+LARGE_MEAN = 128.0
+"""The same where values lie on a grid on which plain sums are exact: there E[x^2] - E[x]^2 loses the square of this in
+precision, and an honest variance (two passes, Welford's, in whatever order) at most this, which is forgiven."""
+LARGE_MEAN_16 = 32.0
+"""The same for 16-bit types, whose mantissa holds no more."""
 _GRID_STEPS = 8
 
 
@@ -47,34 +50,49 @@ def _scaled(scale: float, shift: float) -> Callable[[torch.Tensor, float, torch.
 
 def _constant_rows(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
     """One small power of two per row: its mean is exact in any order of summation, or its error negligible."""
-    rows = values[..., :1]
-    signs = torch.randint(0, 2, rows.shape, generator=generator) * 2 - 1
-    return (signs * torch.exp2(-6.0 - torch.randint(0, 2, rows.shape, generator=generator))).expand_as(values)
+    rows = values[..., :1] if values.ndim else values
+    device = generator.device
+    signs = torch.randint(0, 2, rows.shape, generator=generator, device=device) * 2 - 1
+    steps = torch.randint(0, 2, rows.shape, generator=generator, device=device)
+    return (signs * torch.exp2(-6.0 - steps)).expand_as(values)
 
 
 def _ties(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
     """Small integers: many equal values, exact results of linear operators. A row and its mirror image have a mean
     of exactly zero: rounding that repeats with every equal value would add up in a plain sum."""
     width = values.shape[-1] if values.ndim else 1
-    half = torch.randint(-2, 3, (*values.shape[:-1], (width + 1) // 2), generator=generator)
+    device = generator.device
+    half = torch.randint(-2, 3, (*values.shape[:-1], (width + 1) // 2), generator=generator, device=device)
     mirrored = torch.cat([half, -half], -1)[..., :width]
-    return mirrored[..., torch.randperm(width, generator=generator)].reshape(values.shape)
+    return mirrored[..., torch.randperm(width, generator=generator, device=device)].reshape(values.shape)
 
 
 def _large_mean(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
     step = 2.0 ** math.floor(math.log2(spread / _GRID_STEPS))
-    mean = 2.0 ** math.ceil(math.log2(LARGE_MEAN * spread))
+    mean = 2.0 ** math.ceil(math.log2((LARGE_MEAN if values.dtype.itemsize > 2 else LARGE_MEAN_16) * spread))
     return torch.round(values / step) * step + mean
 
 
 def _extremes(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
-    largest = min(1e4, torch.finfo(values.dtype).max ** 0.5 / 16)
-    outliers = torch.rand(values.shape, generator=generator) < 0.01
-    return values * (largest / 10) * torch.where(outliers, 10.0, 1.0)
+    """Beyond what a half-precision intermediate holds; of both signs in one row, all negative in the next, where a
+    maximum begun at zero is wrong."""
+    largest = min(1e7, torch.finfo(values.dtype).max ** 0.5 / 16)
+    outliers = torch.rand(values.shape, generator=generator, device=generator.device) < 0.01
+    large = values * (largest / 10) * torch.where(outliers, 10.0, 1.0)
+    return torch.where(_every_other_row(values, generator), -large.abs() - largest / 10 * spread, large)
 
 
-def _zeros(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
-    return torch.zeros_like(values)
+def _tiny(values: torch.Tensor, spread: float, generator: torch.Generator) -> torch.Tensor:
+    """Zeros in one row; in the next, values that a half-precision intermediate loses."""
+    return torch.where(_every_other_row(values, generator), values * 1e-12, 0.0)
+
+
+def _every_other_row(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """True in every other row, for broadcasting; which begins is drawn."""
+    rows = values.shape[:-1].numel() if values.ndim else 1
+    device = generator.device
+    chosen = torch.arange(rows, device=device) % 2 == torch.randint(0, 2, (), generator=generator, device=device)
+    return chosen.view(*values.shape[:-1], 1) if values.ndim else chosen[0]
 
 
 SCALES = (
@@ -88,9 +106,12 @@ EXTREMES = (
     Style("equal values in a row", _constant_rows),
     Style("small integers", _ties),
     Style("large values", _extremes),
-    Style("zeros", _zeros),
+    Style("zeros and tiny values", _tiny),
     Style("large mean", _large_mean),
 )
+FORGIVEN = {"large mean": LARGE_MEAN}
+"""By style: how much more than the rounding of its results an honest kernel may lose, where that is computed in 32 bits
+or more."""
 _PLAIN = (Style("scale 1", _scaled(1.0, 0.0)),)
 
 
@@ -116,7 +137,7 @@ class Blocks:
 
     def rows(self, size: int) -> torch.Tensor:
         """The style of each index along an axis of this size."""
-        return torch.tensor(self.order)[torch.arange(size) * len(self.order) // size]
+        return _rows(self.order, size)
 
     def parts(self, shape: Sequence[int]) -> list[tuple[str, torch.Tensor | None]]:
         """The styles in a tensor of this shape, each with its indices along the axis; None is the whole tensor."""
@@ -126,6 +147,11 @@ class Blocks:
         assert axis is not None
         rows = self.rows(shape[axis])
         return [(self.names[style], torch.nonzero(rows == style).flatten()) for style in sorted(set(self.order))]
+
+
+@functools.lru_cache(256)
+def _rows(order: tuple[int, ...], size: int) -> torch.Tensor:
+    return torch.tensor(order)[torch.arange(size) * len(order) // size]
 
 
 @dataclass(frozen=True)
@@ -153,8 +179,10 @@ def is_styled(variant: dict[str, Any], index: int) -> bool:
     """Whether stress changes a tensor: floating inputs whose bits carry no meaning of their own."""
     spec = variant["tensors"][index]
     role = next((a["role"] for a in variant["arguments"] if index in a["tensors"]), "input")
-    kind = (spec.get("recipe") or {}).get("kind", "constant")
-    return role in ("input", "constant") and kind == "quantiles" and DTYPES[spec["dtype"]].is_floating_point
+    recipe = spec.get("recipe") or {"kind": "constant"}
+    drawn = recipe["kind"] == "quantiles" and not recipe.get("in_range", False)
+    dtype = DTYPES[spec["dtype"]]
+    return role in ("input", "constant") and drawn and (dtype.is_floating_point or dtype.is_complex)
 
 
 def draws(
@@ -169,7 +197,7 @@ def draws(
     names = tuple(style.name for style in styles)
     orders = [(index,) for index in range(len(styles))]
     if where.axis is not None:
-        orders = [tuple(torch.randperm(len(styles), generator=generator).tolist())]
+        orders = [tuple(torch.randperm(len(styles), generator=generator, device=generator.device).tolist())]
     for order in orders:
         blocks = Blocks(where, names, order)
         tensors = [draw_recipe(spec, generator, blob_root=blob_root) for spec in variant["tensors"]]
@@ -183,23 +211,32 @@ def draws(
 
 def spread_of(values: torch.Tensor) -> float:
     """Standard deviation, 1 where there is none."""
-    spread = float(values.float().std()) if values.numel() > 1 else 0.0
+    values = torch.view_as_real(values) if values.is_complex() else values.float()
+    spread = float(values.std()) if values.numel() > 1 else 0.0
     return spread or 1.0
 
 
 def _sample(spec: dict[str, Any], generator: torch.Generator, blob_root: str) -> torch.Tensor:
     if spec.get("sample"):
-        return fill(allocate(spec), blobs.read(blob_root, spec["sample"]))
+        return fill(allocate(spec, generator.device), blobs.read(blob_root, spec["sample"]))
     return draw_recipe(spec, generator, blob_root=blob_root)
 
 
 def _restyle(tensor: torch.Tensor, styles: Sequence[Style], blocks: Blocks, generator: torch.Generator) -> None:
     values = distinct(tensor)
+    parts = blocks.parts(values.shape)
+    if values.is_complex():
+        values = torch.view_as_real(values)
     spread = spread_of(values)
-    nonnegative = values.numel() > 0 and float(values.min()) >= 0
-    for style, part in zip(sorted(set(blocks.order)), blocks.parts(values.shape), strict=False):
-        index = (slice(None),) * (blocks.where.axis or 0) + (part[1],) if part[1] is not None else ()
-        changed = styles[style].apply(values[index], spread, generator)
+    nonnegative = values.numel() > 0 and float(values.float().min()) >= 0
+    for style, part in zip(sorted(set(blocks.order)), parts, strict=False):
+        rows = None if part[1] is None else part[1].to(values.device)
+        index = () if rows is None else (slice(None),) * (blocks.where.axis or 0) + (rows,)
+        ordinary = values[index].float() if values.dtype.itemsize == 1 else values[index]
+        changed = styles[style].apply(ordinary, spread, generator)
+        if values.dtype.itemsize == 1:
+            limit = torch.finfo(values.dtype).max
+            changed = changed.clamp(-limit, limit)
         values[index] = (changed.abs() if nonnegative else changed).to(values.dtype)
 
 
@@ -209,8 +246,9 @@ def _make_nonfinite(values: torch.Tensor, generator: torch.Generator) -> None:
     if values.numel() == 0:
         return
     specials = (float("nan"), float("inf"), float("-inf"))[: max(1, min(3, rows - 1))]
-    for special, row in zip(specials, torch.randperm(rows, generator=generator).tolist(), strict=False):
+    for special, row in zip(
+        specials, torch.randperm(rows, generator=generator, device=generator.device).tolist(), strict=False
+    ):
         width = values.shape[-1] if values.ndim else 1
-        column = int(torch.randint(0, width, (), generator=generator))
-        position = torch.unravel_index(torch.tensor(row * width + column), values.shape) if values.ndim else ()
-        values[tuple(int(p) for p in position)] = special
+        column = int(torch.randint(0, width, (), generator=generator, device=generator.device))
+        values[position(row * width + column, values.shape)] = special

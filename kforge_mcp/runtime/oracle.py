@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from .slicing import Slicing
 from .values import Unencodable
 
 _UNSUPPORTED = (
@@ -20,12 +21,6 @@ _UNSUPPORTED = (
 )  # fmt: skip
 """What an operator without a kernel for the other dtype, or code that insists on its own, raises."""
 _WIDE = {torch.complex32: torch.complex128, torch.complex64: torch.complex128}
-_LOWER = {
-    torch.float64: torch.bfloat16,
-    torch.float32: torch.bfloat16,
-    torch.float16: torch.float8_e4m3fn,
-    torch.bfloat16: torch.float8_e4m3fn,
-}
 _PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "mv": 0, "addmv": 1, "dot": 0, "vdot": 0, "linear": 0}
 """Matrix products, and which argument has the reduced dimension last."""
 _NORMALISATIONS = {"native_layer_norm", "_fused_rms_norm", "rms_norm"}
@@ -46,6 +41,8 @@ class Expected:
     wide: list[torch.Tensor]
     longest: int
     note: str = ""
+    slicing: Slicing | None = None
+    """The rows that `wide` has in float64 where it has not all; the others are eager's."""
 
 
 class _Mode(TorchDispatchMode):
@@ -92,41 +89,125 @@ class ReductionTrace(_Mode):
 
 
 class LowerMode(_Mode):
-    """Rounds the floating results of every operator to one class lower: bf16 for fp32 and fp64, fp8 for 16 bits."""
+    """Rounds the floating results of every operator to one class below that of the results: bf16 for fp32 and fp64,
+    fp8 for 16 bits."""
+
+    def __init__(self, itemsize: int) -> None:
+        super().__init__()
+        self.to = torch.bfloat16 if itemsize > 2 else torch.float8_e4m3fn
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        return tree_map(_round, func(*args, **(kwargs or {})))
+        return tree_map(self.round, func(*args, **(kwargs or {})))
+
+    def round(self, value: Any) -> Any:
+        """A tensor with the digits of the lower class in its own range: a kernel would scale to keep that."""
+        if not isinstance(value, torch.Tensor) or value.numel() == 0:
+            return value
+        if value.is_complex():
+            return torch.view_as_complex(self.round(torch.view_as_real(value.resolve_conj().contiguous())))
+        if not value.is_floating_point() or value.dtype.itemsize <= self.to.itemsize:
+            return value
+        fraction, exponent = torch.frexp(value)
+        rounded = torch.ldexp(fraction.to(self.to).to(value.dtype), exponent).to(value.dtype)
+        return torch.where(torch.isfinite(value) & torch.isfinite(rounded), rounded, value)
 
 
-def expected(call: Callable[[list[torch.Tensor]], list[torch.Tensor]], inputs: Sequence[torch.Tensor]) -> Expected:
+def expected(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    inputs: Sequence[torch.Tensor],
+    *,
+    own: str = "",
+    slicing: Slicing | None = None,
+    affordable: bool = True,
+) -> Expected:
     """Eager's result on these inputs and the oracle's. `call` maps tensors to the flat results; nothing is kept of
-    `inputs`, which eager may change.
+    `inputs`, which eager may change. With `own`, the reason why, eager in its own precision is its oracle. With
+    `slicing` the oracle runs on those rows if eager allows it; else on everything if that is `affordable`.
 
     Raises whatever eager raises.
     """
     with ReductionTrace() as trace:
         narrow = [tensor.clone() for tensor in call([tensor.clone() for tensor in inputs])]
-    try:
-        with Float64Mode():
-            wide = [tensor.clone() for tensor in call([_widen_tensor(tensor.clone()) for tensor in inputs])]
-        matching = len(wide) == len(narrow) and all(w.shape == n.shape for w, n in zip(wide, narrow, strict=True))
-    except _UNSUPPORTED as error:
-        return Expected(narrow, [_widen_tensor(t) for t in narrow], trace.longest, _fallback(type(error).__name__))
-    if not matching:
-        return Expected(narrow, [_widen_tensor(t) for t in narrow], trace.longest, _fallback("another result"))
-    exact = [w if n.is_floating_point() or n.is_complex() else n for w, n in zip(wide, narrow, strict=True)]
+    if own:
+        return _own(narrow, trace.longest, own)
+    for choice in slicing.choices if slicing else ():
+        sliced = _sliced(call, inputs, narrow, slicing, choice, trace.longest)
+        if sliced:
+            return sliced
+    if not affordable:
+        return _own(narrow, trace.longest, "too large, and no rows can be taken of it")
+    wide = _widely(call, inputs)
+    if isinstance(wide, str):
+        return _own(narrow, trace.longest, wide)
+    if [(w.shape, _kind(w)) for w in wide] != [(n.shape, _kind(n)) for n in narrow]:
+        return _own(narrow, trace.longest, "another result")
+    exact = [w if _kind(n) != "exact" else n for w, n in zip(wide, narrow, strict=True)]
     return Expected(narrow, exact, trace.longest)
 
 
-def lowered(
+def _widely(
     call: Callable[[list[torch.Tensor]], list[torch.Tensor]], inputs: Sequence[torch.Tensor]
-) -> list[torch.Tensor] | None:
-    """Eager's result with internals one class lower; None where eager cannot be run so."""
+) -> list[torch.Tensor] | str:
+    """What eager computes in float64, or the kind of its failure."""
     try:
-        with LowerMode():
-            return [_round(tensor.clone()) for tensor in call([_round(tensor.clone()) for tensor in inputs])]
+        with Float64Mode():
+            return [tensor.clone() for tensor in call([_widen_tensor(tensor.clone()) for tensor in inputs])]
+    except _UNSUPPORTED as error:
+        return type(error).__name__
+
+
+def _sliced(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    inputs: Sequence[torch.Tensor],
+    narrow: list[torch.Tensor],
+    slicing: Slicing | None,
+    choice: Sequence[int],
+    longest: int,
+) -> Expected | None:
+    """The oracle on some rows of the chosen inputs; None if eager computes other rows from them."""
+    assert slicing is not None
+    parts = [slicing.take(t) if index in choice else t for index, t in enumerate(inputs)]
+    try:
+        alone = [tensor.clone() for tensor in call([tensor.clone() for tensor in parts])]
+    except _UNSUPPORTED:
+        return None
+    wide = _widely(call, parts) if slicing.agrees(alone, narrow, 8 * (4 + min(longest / 16, 256))) else ""
+    if isinstance(wide, str) or [(w.shape, _kind(w)) for w in wide] != [(a.shape, _kind(a)) for a in alone]:
+        return None
+    whole: list[torch.Tensor] = []
+    for n, w in zip(narrow, wide, strict=True):
+        if _kind(n) == "exact":
+            whole.append(n)
+        else:
+            whole.append(slicing.put(_widen_tensor(n), w) if slicing.divides(n.shape) else w)
+    return Expected(narrow, whole, longest, str(slicing), slicing)
+
+
+def _own(narrow: list[torch.Tensor], longest: int, cause: str) -> Expected:
+    note = f"no float64 oracle ({cause}): eager in its own precision stands in for it"
+    return Expected(narrow, [_widen_tensor(tensor) for tensor in narrow], longest, note)
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    return "complex" if tensor.is_complex() else "real" if tensor.is_floating_point() else "exact"
+
+
+def lowered(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    inputs: Sequence[torch.Tensor],
+    results: Sequence[torch.Tensor],
+) -> list[torch.Tensor] | None:
+    """Eager's result with internals one class below its `results`; None where eager cannot be run so, or there is no
+    lower class."""
+    sizes = [torch.finfo(tensor.dtype).bits // 8 for tensor in results if _kind(tensor) != "exact"]
+    if sizes and min(sizes) == 1:
+        return None
+    mode = LowerMode(min(sizes, default=4))
+    try:
+        with mode:
+            return [mode.round(tensor.clone()) for tensor in call([mode.round(tensor.clone()) for tensor in inputs])]
     except _UNSUPPORTED:
         return None
 
@@ -152,10 +233,6 @@ def reduction_length(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], r
         out = result[1] if "group_norm" in name else result[-1] if isinstance(result, (tuple, list)) else result
         return first.numel() // max(out.numel(), 1)
     return 0
-
-
-def _fallback(cause: str) -> str:
-    return f"no float64 oracle ({cause}): eager in its own precision stands in for it"
 
 
 def _name(func: Any) -> str:
@@ -185,9 +262,3 @@ def _widen_tensor(value: Any) -> Any:
     if value.is_floating_point() and value.dtype is not torch.float64:
         return value.to(torch.float64)
     return value.to(_WIDE[value.dtype]) if value.dtype in _WIDE else value
-
-
-def _round(value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and value.dtype in _LOWER:
-        return value.to(_LOWER[value.dtype]).to(value.dtype)
-    return value

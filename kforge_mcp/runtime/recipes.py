@@ -17,6 +17,8 @@ POINTS = 129
 _MAXIMUM_SAMPLE = 1 << 16
 _MAXIMUM_PART = 1 << 22
 _MASK_VALUES = 2
+_FLIPPED = 0.25
+_FARTHEST = 8
 _EMPTY: dict[str, Any] = {
     "kind": "",
     "quantiles": [],
@@ -58,14 +60,18 @@ def draw(
     scale: float = 1.0,
     shift: float = 0.0,
 ) -> torch.Tensor:
-    """A fresh CPU tensor with the layout of `spec`, its values from `spec["recipe"]`; gaps are not initialised.
+    """A fresh tensor with the layout of `spec`, its values from `spec["recipe"]`; gaps are not initialised.
 
-    Floating values come out as `value * scale + shift`. A `constant` recipe reads the sample from `blob_root`.
+    The values are drawn on the generator's device. The tensor is there too if that is no CPU, else on its own device.
+    Floating values come out as `value * scale + shift`. A `constant` recipe reads the sample from `blob_root`, a
+    `varied` one (which no capture makes, see `examination.py`) shuffles a mask and moves positions.
     """
-    tensor = allocate(spec)
+    tensor = allocate(spec, generator.device if generator.device.type != "cpu" else None)
     recipe = spec["recipe"]
-    if recipe["kind"] == "constant":
-        return fill(tensor, blobs.read(blob_root, spec["sample"])) if spec.get("sample") else tensor
+    if recipe["kind"] in ("constant", "varied"):
+        if spec.get("sample"):
+            fill(tensor, blobs.read(blob_root, spec["sample"]))
+        return _vary(tensor, generator) if recipe["kind"] == "varied" else tensor
     for part in _parts(_writable(tensor)):
         _draw_part(part, recipe, generator, scale, shift)
     return tensor
@@ -88,13 +94,14 @@ def _draw_part(
     base: torch.Tensor, recipe: dict[str, Any], generator: torch.Generator, scale: float, shift: float
 ) -> None:
     if recipe["kind"] == "bool":
-        base.copy_(torch.rand(base.shape, generator=generator) < recipe["true_share"])
+        base.copy_(_uniform(base.shape, generator) < recipe["true_share"])
     elif recipe["kind"] == "integers":
         span = recipe["high"] - recipe["low"] + 1
         if recipe.get("distinct_last") and base.ndim and span >= base.shape[-1]:
             values = _draw_distinct(recipe, base.shape, generator)
         else:
-            values = torch.randint(recipe["low"], recipe["high"] + 1, base.shape, generator=generator)
+            low, end = recipe["low"], recipe["high"] + 1
+            values = torch.randint(low, end, base.shape, generator=generator, device=generator.device)
         if recipe["sorted_last"] and base.ndim:
             values = values.sort(dim=-1).values
             # Offsets begin at 0 and end at a length: the ends are kept.
@@ -108,24 +115,75 @@ def _draw_part(
         base.copy_(_draw_values(recipe, tuple(base.shape), generator, wide).mul_(scale).add_(shift))
 
 
+def is_mask(tensor: torch.Tensor) -> bool:
+    """Whether a captured tensor may be a mask: two values at most, those of integers 0 and 1."""
+    values = distinct(tensor)
+    if values.numel() < 2 or values.ndim == 0 or values.shape[-1] < 2 or values.is_complex():
+        return False
+    if values.dtype is torch.bool:
+        return True
+    low, high = values.double().min(), values.double().max()
+    if values.is_floating_point():
+        return bool(low < high) and bool(((values.double() == low) | (values.double() == high)).all())
+    return int(low) >= 0 and int(high) <= 1
+
+
+def is_position(tensor: torch.Tensor) -> bool:
+    """Whether captured integers may be positions or an index: a single one, or consecutive ones in every row."""
+    values = distinct(tensor)
+    if values.is_floating_point() or values.is_complex() or values.dtype is torch.bool or values.numel() == 0:
+        return False
+    return values.numel() == 1 or (values.shape[-1] > 1 and bool((values.diff(dim=-1) == 1).all()))
+
+
+def _vary(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if is_mask(tensor):
+        return _vary_mask(tensor, generator)
+    distinct(tensor).add_(int(torch.randint(1, _FARTHEST + 1, (), generator=generator, device=generator.device)))
+    return tensor
+
+
+def _vary_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Shuffle a mask within its rows. One that masks nothing, or everything, has a quarter of its places flipped, but
+    never a whole row: what is left of a row keeps softmax and means defined, whichever value stands for masked."""
+    values = distinct(tensor)
+    rows = values.reshape(-1, values.shape[-1])
+    if bool((rows == rows[0, 0]).all()):
+        device = generator.device
+        flips = torch.rand(rows.shape, generator=generator, device=device) < _FLIPPED
+        kept = torch.randint(0, rows.shape[-1], (len(rows), 1), generator=generator, device=device)
+        flips = flips.scatter_(1, kept, torch.zeros_like(kept, dtype=torch.bool)).to(rows.device)
+        rows = torch.where(flips, (1 - rows[0, 0].long()).to(rows.dtype), rows)
+    else:
+        rows = rows.gather(
+            1, torch.rand(rows.shape, generator=generator, device=generator.device).argsort(-1).to(rows.device)
+        )
+    values.copy_(rows.view(values.shape))
+    return tensor
+
+
 def _draw_distinct(recipe: dict[str, Any], shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     """Rows of integers of the range, each at most once in a row."""
     size = recipe["high"] - recipe["low"] + 1
-    rows = torch.rand((*shape[:-1], size), generator=generator)
+    rows = _uniform((*shape[:-1], size), generator)
     return rows.argsort(dim=-1)[..., : shape[-1]] + recipe["low"]
 
 
 def _draw_values(
     recipe: dict[str, Any], shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype
 ) -> torch.Tensor:
-    quantiles = torch.tensor(recipe["quantiles"] or [0.0], dtype=dtype)
+    quantiles = torch.tensor(recipe["quantiles"] or [0.0], dtype=dtype, device=generator.device)
     steps = quantiles.diff(append=quantiles[-1:])
-    place = torch.rand(shape, generator=generator, dtype=dtype).mul_(len(quantiles) - 1)
+    place = _uniform(shape, generator, dtype).mul_(len(quantiles) - 1)
     index = place.floor().long()
     values = steps[index].mul_(place.sub_(index)).add_(quantiles[index])
     if recipe["zeros_share"]:
-        values.masked_fill_(torch.rand(shape, generator=generator) < recipe["zeros_share"], 0.0)
+        values.masked_fill_(_uniform(shape, generator) < recipe["zeros_share"], 0.0)
     return values
+
+
+def _uniform(shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
 
 
 def distinct(tensor: torch.Tensor) -> torch.Tensor:
@@ -173,7 +231,7 @@ def _describe_integers(flat: torch.Tensor) -> dict[str, Any]:
 def _describe_values(dtype: torch.dtype, flat: torch.Tensor) -> dict[str, Any]:
     values = torch.view_as_real(flat) if dtype.is_complex else flat
     limit = torch.finfo(dtype).max / 2
-    ordered = _sample(values).to(torch.float64).sort().values
+    ordered = _sample(values).to("cpu", torch.float64).sort().values
     if not bool(torch.isfinite(ordered).all()):
         return {"kind": "constant"}
     low, high = ordered[0].item(), ordered[-1].item()
@@ -185,7 +243,7 @@ def _describe_values(dtype: torch.dtype, flat: torch.Tensor) -> dict[str, Any]:
     if levels <= _MASK_VALUES < ordered.numel() // 2:
         return {"kind": "constant"}
     nonzero = ordered[ordered != 0]
-    places = torch.linspace(0, nonzero.numel() - 1, POINTS, dtype=torch.float64).round().long()
+    places = torch.linspace(0, nonzero.numel() - 1, POINTS, dtype=torch.float64, device="cpu").round().long()
     return {
         "kind": "quantiles",
         "quantiles": [float(f"{value:.6g}") for value in nonzero[places].tolist()],

@@ -18,12 +18,12 @@ from . import candidate_side, flags, sandbox, twin_side
 from .arena import Arena, place_call
 from .batch import Bound, arena_bytes, bind_arguments
 from .checks import Finding
-from .inputs import TRIALS
 from .pairs import Schedule, Timing, most_calls
 from .reference import load_reference
 from .sides import LOAD, PREPARE, Side, SideError, start
 from .subject import Subject, in_place
 from .trials import Policy, Trials, process_changed
+from .validation import validate
 
 Progress = Callable[[str], None]
 _START_TIMEOUT_S = 120.0
@@ -39,6 +39,8 @@ class Referee:
         self._policy = Policy(request["threads"], request["call_timeout_s"], request["nondeterministic"])
         self._notes: list[str] = []
         self._sides: list[Side] = []
+        self._admissions: dict[str, dict[str, Any]] = {}
+        """What was found out here about the inputs of variants."""
         self._original = ""
         self._valid = False
         """Whether all variants have passed the trials: what is found later is a matter of timing."""
@@ -89,19 +91,22 @@ class Referee:
             for index, variant in enumerate(variants)
         ]
         if not null:
+            self._original = self._state(candidate)
             problem = candidate.order(LOAD, None, self._policy.call_timeout_s).decode(errors="replace")
             if problem:
                 return self._result(Finding("launch_failed", f"the shared object could not be loaded: {problem}"), {})
-            self._original = request.get("floating_point") or candidate.order(PREPARE, [], _START_TIMEOUT_S).decode()
+            changed = self._state_changed(candidate)
+            if changed:
+                return self._result(changed.during("when it was loaded"), {})
         return self._judge(subjects, candidate, twin, stand_in)
 
     def _judge(
         self, subjects: list[Subject], candidate: Side, twin: Side | None, stand_in: Side | None
     ) -> dict[str, Any]:
         null = self._request["mode"] == "null"
-        for subject in subjects:
+        for index, subject in enumerate(subjects):
             self._progress(f"validating {subject.label()}")
-            finding = self._validate(subject, None if null else candidate)
+            subjects[index], finding = self._validate(subject, None if null else candidate)
             if finding:
                 return self._result(finding, {}, subjects)
         self._valid = True
@@ -117,28 +122,27 @@ class Referee:
                 if isinstance(outcome, Finding):
                     return self._result(outcome, results, subjects)
                 results[subject.variant["variant_id"]] = outcome.as_json()
-        finding = None if null else self._final_state(candidate)
+        finding = None if null else self._state_changed(candidate)
         return self._result(finding, results, subjects)
 
-    def _validate(self, subject: Subject, side: Side | None) -> Finding | None:
-        judging = self._request["mode"] == "judge"
-        admit = judging and not subject.variant["admitted"]
-        trials = Trials(subject, side, self._policy, self._original, admit=admit)
-        finding = trials.run(TRIALS if judging else TRIALS[2:3])
-        if finding:
-            return finding
-        uncaught = trials.admit()
-        if uncaught:
-            return Finding(
-                "weak_oracle",
-                f"{subject.label()}: the inputs cannot tell eager from {', '.join(uncaught)}, even on harder draws; "
-                "nothing is claimed on this card",
-            )
-        return None
+    def _validate(self, subject: Subject, side: Side | None) -> tuple[Subject, Finding | None]:
+        """The subject to time, on the inputs that it was found to need, and the first finding of its trials."""
+        variant = subject.variant
 
-    def _final_state(self, candidate: Side) -> Finding | None:
-        state = candidate.order(PREPARE, [], self._policy.call_timeout_s).decode(errors="replace")
-        return process_changed(candidate, self._policy, state, self._original)
+        def trials(subject: Subject, **options: Any) -> Trials:
+            return Trials(subject, side, self._policy, self._original, **options)
+
+        found = validate(subject, variant, self._request["mode"], trials)
+        if found.admission:
+            self._admissions[variant["variant_id"]] = found.admission
+        return found.subject, found.finding
+
+    def _state_changed(self, candidate: Side) -> Finding | None:
+        return process_changed(candidate, self._policy, self._state(candidate), self._original)
+
+    def _state(self, candidate: Side) -> str:
+        """The floating-point state of all threads of the candidate's process that can be asked."""
+        return candidate.order(PREPARE, [], self._policy.call_timeout_s).decode(errors="replace")
 
     def _result(
         self, finding: Finding | None, samples: dict[str, Any], subjects: list[Subject] | None = None
@@ -149,6 +153,7 @@ class Referee:
             "valid": self._valid,
             "variants": samples,
             "variant_notes": notes,
+            "admissions": self._admissions,
         }
 
     def _start_candidate(self, size: int) -> Side:

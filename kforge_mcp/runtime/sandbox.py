@@ -12,7 +12,7 @@ import resource
 import signal
 from dataclasses import dataclass, field
 
-from . import seccomp
+from . import machine_code, seccomp
 
 _CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -26,6 +26,7 @@ _NAMESPACES = {
 _MS_NOSUID, _MS_NODEV, _MS_REC, _MS_PRIVATE = 2, 4, 0x4000, 0x40000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP = 1, 4, 38, 24
 _NOBODY = 65534
+_MOST_DESCRIPTORS = 1 << 20
 _FOLDER_BYTES = 32 * 1024 * 1024
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _LANDLOCK_VERSION_FLAG = 1
@@ -33,7 +34,20 @@ _LANDLOCK = (444, 446)
 _LANDLOCK_ALL = 0x1FFF
 """Every file-system right of the first Landlock version."""
 
+_SA_SIGINFO, _SA_NODEFER = 4, 0x40000000
+
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _SignalAction(ctypes.Structure):
+    """glibc's `struct sigaction`."""
+
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_uint64 * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,8 @@ class Applied:
     notes: list[str] = field(default_factory=list)
     user_namespace: bool = False
     """Whether the process is root only in a namespace of its own."""
+    calls_are_named: bool = False
+    """Whether a refused system call is written down."""
 
     def lacks(self, what: str) -> None:
         """Note something that was refused."""
@@ -168,19 +184,27 @@ def scrub_environment() -> None:
 
 
 def keep_descriptors(keep: set[int]) -> None:
-    """Close every descriptor but these."""
-    limit_of_all = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    """Close every descriptor but these, also those above a limit that was set after they were opened."""
     start = 0
     for descriptor in sorted(keep):
         if descriptor > start:  # an empty range closes everything in some versions of Python
             os.closerange(start, descriptor)
         start = descriptor + 1
-    os.closerange(start, min(limit_of_all, 1 << 20))
+    os.closerange(start, _MOST_DESCRIPTORS)
+
+
+def report_refused_call(address: int, applied: Applied) -> None:
+    """Have a refused system call written down at `address` (see `Arena.refused_call`) before it ends the process."""
+    handler = machine_code.reporter(address) if machine_code.available() else 0
+    if handler:
+        action = _SignalAction(handler=handler, flags=_SA_SIGINFO | _SA_NODEFER)
+        applied.calls_are_named = _libc.sigaction(signal.SIGSYS, ctypes.byref(action), None) == 0
 
 
 def filter_calls(channel: int, applied: Applied, *, may_open: bool) -> None:
     """Install the candidate's system-call filter."""
-    problem = seccomp.install(seccomp.candidate_filter(channel, os.getpid(), may_open=may_open))
+    rules = seccomp.candidate_filter(channel, os.getpid(), may_open=may_open, handled=applied.calls_are_named)
+    problem = seccomp.install(rules)
     if problem and problem not in applied.notes:
         applied.lacks(problem)
 

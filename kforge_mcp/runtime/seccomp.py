@@ -1,7 +1,7 @@
 """A system-call filter in classic BPF: what a candidate's process may still ask of the kernel.
 
-Everything that is not listed kills the process with SIGSYS. See seccomp(2); offsets are those of `struct
-seccomp_data`.
+Everything that is not listed ends the process with SIGSYS: at once, or through a handler that writes down which call
+it was. See seccomp(2); offsets are those of `struct seccomp_data`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import platform
+import signal
 import struct
+
+from .machine_code import LAST_CALL
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -31,7 +34,7 @@ _COMMON: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 
 _ALLOWED = (
-    "read", "close", "fstat", "lseek", "mmap", "mprotect", "munmap", "brk", "rt_sigaction", "rt_sigprocmask",
+    "read", "close", "fstat", "lseek", "mmap", "mprotect", "munmap", "brk", "rt_sigprocmask",
     "rt_sigreturn", "pread64", "sched_yield", "mremap", "madvise", "nanosleep", "getpid", "exit", "uname",
     "gettimeofday", "sysinfo", "sigaltstack", "gettid", "futex", "sched_getaffinity", "set_tid_address",
     "restart_syscall", "clock_gettime", "clock_getres", "clock_nanosleep", "exit_group", "newfstatat",
@@ -43,7 +46,7 @@ _REFUSED = {"clone3": errno.ENOSYS, "ioctl": errno.ENOTTY} | dict.fromkeys(
 """Asked by run-time libraries in good faith: they get an error and go on (clone3 falls back to clone)."""
 
 _LOAD, _JUMP_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x15, 0x45, 0x06
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _TRAP, _ERRNO, _KILL = 0x7FFF0000, 0x00030000, 0x00050000, 0x80000000
 _NUMBER, _ARCHITECTURE = 0, 4
 _CLONE_THREAD = 0x00010000
 _WRITING = 0o3 | 0o100 | 0o1000 | 0o20000000
@@ -65,32 +68,37 @@ def _number(name: str) -> int:
     return _COMMON[name][0 if platform.machine() == "x86_64" else 1]
 
 
-def candidate_filter(channel: int, own_pid: int, *, may_open: bool) -> list[Instruction]:
+def candidate_filter(channel: int, own_pid: int, *, may_open: bool, handled: bool = False) -> list[Instruction]:
     """The filter of a candidate's process: threads, memory, futexes, and its own three descriptors.
 
     `may_open` allows opening for reading, which the dynamic loader needs; a second filter without it follows the
-    loading, and the stricter of the two holds.
+    loading, and the stricter of the two holds. `handled`: SIGSYS has a handler, which is told of a refused call, ends
+    the process with `LAST_CALL`, and can be replaced no more.
     """
-    body: list[Instruction] = [(_LOAD, 0, 0, _NUMBER)]
+    refuse = _TRAP if handled else _KILL
+    body: list[Instruction] = [(_LOAD, 0, 0, _NUMBER), *_if(LAST_CALL, [(_RETURN, 0, 0, _KILL)])]
+    handler = [(_LOAD, 0, 0, _argument(0)), (_JUMP_EQUAL, 0, 1, signal.SIGSYS), (_RETURN, 0, 0, _KILL)]
+    body += _if_number("rt_sigaction", [*handler, (_RETURN, 0, 0, _ALLOW)])
     for name in _ALLOWED:
         body += _if_number(name, [(_RETURN, 0, 0, _ALLOW)])
     for name, error in _REFUSED.items():
         body += _if_number(name, [(_RETURN, 0, 0, _ERRNO | error)])
-    body += _if_number("clone", [(_LOAD, 0, 0, _argument(0)), *_when(_JUMP_SET, (_CLONE_THREAD,), then=_ALLOW)])
+    thread, own, channels = (_CLONE_THREAD,), (own_pid,), (1, 2, channel)
+    body += _if_number("clone", [(_LOAD, 0, 0, _argument(0)), *_when(_JUMP_SET, thread, refuse)])
     for name in ("tgkill", "kill"):
-        body += _if_number(name, [(_LOAD, 0, 0, _argument(0)), *_when(_JUMP_EQUAL, (own_pid,), then=_ALLOW)])
-    body += _if_number("write", [(_LOAD, 0, 0, _argument(0)), *_when(_JUMP_EQUAL, (1, 2, channel), then=_ALLOW)])
+        body += _if_number(name, [(_LOAD, 0, 0, _argument(0)), *_when(_JUMP_EQUAL, own, refuse)])
+    body += _if_number("write", [(_LOAD, 0, 0, _argument(0)), *_when(_JUMP_EQUAL, channels, refuse)])
     if may_open:
         body += _if_number("seccomp", [(_RETURN, 0, 0, _ALLOW)])
-        opening = [(_LOAD, 0, 0, _argument(2)), (_JUMP_SET, 0, 1, _WRITING), (_RETURN, 0, 0, _KILL)]
+        opening = [(_LOAD, 0, 0, _argument(2)), (_JUMP_SET, 0, 1, _WRITING), (_RETURN, 0, 0, refuse)]
         body += _if_number("openat", [*opening, (_RETURN, 0, 0, _ALLOW)])
-    return _with_architecture([*body, (_RETURN, 0, 0, _KILL)])
+    return _with_architecture([*body, (_RETURN, 0, 0, refuse)])
 
 
 def twin_filter() -> list[Instruction]:
     """A filter as long as a candidate's that allows everything: both sides pay alike for a system call."""
     body: list[Instruction] = [(_LOAD, 0, 0, _NUMBER)]
-    for name in (*_ALLOWED, *_REFUSED):
+    for name in ("rt_sigaction", *_ALLOWED, *_REFUSED):
         body += _if_number(name, [(_RETURN, 0, 0, _ALLOW)])
     return _with_architecture([*body, (_RETURN, 0, 0, _ALLOW)])
 
@@ -113,14 +121,19 @@ def install(program: list[Instruction]) -> str:
 
 
 def _if_number(name: str, body: list[Instruction]) -> list[Instruction]:
-    return [(_JUMP_EQUAL, 0, len(body), _number(name)), *body]
+    return _if(_number(name), body)
 
 
-def _when(jump: int, values: tuple[int, ...], then: int) -> list[Instruction]:
+def _if(number: int, body: list[Instruction]) -> list[Instruction]:
+    return [(_JUMP_EQUAL, 0, len(body), number), *body]
+
+
+def _when(jump: int, values: tuple[int, ...], otherwise: int) -> list[Instruction]:
+    """Allow if the loaded argument is, or has the bits of, one of these values."""
     checks: list[Instruction] = []
     for value in values:
-        checks += [(jump, 0, 1, value), (_RETURN, 0, 0, then)]
-    return [*checks, (_RETURN, 0, 0, _KILL)]
+        checks += [(jump, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
+    return [*checks, (_RETURN, 0, 0, otherwise)]
 
 
 def _with_architecture(body: list[Instruction]) -> list[Instruction]:

@@ -19,6 +19,7 @@ from typing import Any
 
 from .arena import Arena
 from .checks import Finding
+from .system_calls import name_of
 
 GO, PREPARE, EXPORT, LOAD = b"G", b"P", b"X", b"L"
 _TIMEVAL = struct.Struct("ll")
@@ -100,6 +101,15 @@ class Side:
         self._receive(1)
         self._halt()
         return time.perf_counter() - start
+
+    def pin(self, processor: int, processors: set[int]) -> bool:
+        """Have the main thread run on this processor and the other threads on any; False where that is not allowed."""
+        try:
+            for task in os.listdir(f"/proc/{self.pid}/task"):
+                os.sched_setaffinity(int(task), {processor} if int(task) == self.pid else processors)
+        except OSError:
+            return False
+        return True
 
     def threads(self) -> int:
         """Threads that exist in the process."""
@@ -206,6 +216,9 @@ class Side:
             return self._failed("crashed", f"ended its process with exit status {exit_status}{why}{tail}")
         if number in _SIGNALS:
             reason, what = _SIGNALS[signal.Signals(number)]
+            call = int(self.arena.refused_call) & 0xFFFFFFFF
+            if number == signal.SIGSYS and call:
+                what = f"made the system call `{name_of(call - 1)}`, which a kernel does not need"
             return self._failed(reason, f"{what}{tail}")
         name = signal.Signals(number).name
         return self._failed("crashed", f"ended with {name}{tail}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,9 +16,12 @@ from .freshness import FreshInputs
 from .inputs import Blocks, block_axis
 from .oracle import Expected, expected
 from .reference import Reference
+from .slicing import affordable, slicing
 from .values import flatten
 
 _MOST_DRAWS, _ENOUGH = 8, 1 << 19
+EAGER_FAILURES = (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, KeyError, AssertionError)
+"""What eager raises on inputs that it does not take."""
 
 
 @dataclass
@@ -31,6 +34,7 @@ class Subject:
     bound: Bound
     reference: Reference
     blob_root: str
+    device: str = "cpu"
     errors: list[dict[str, Errors]] = field(default_factory=list)
     longest: int = 0
     notes: list[str] = field(default_factory=list)
@@ -38,8 +42,9 @@ class Subject:
 
     def __post_init__(self) -> None:
         self.where = block_axis(self.variant)
-        self.generator = torch.Generator().manual_seed(secrets.randbits(63))
-        self.fresh = FreshInputs(self.variant, self.slot, self.where, secrets.randbits(63), self.blob_root)
+        self.generator = torch.Generator(self.device).manual_seed(secrets.randbits(63))
+        seed = secrets.randbits(63)
+        self.fresh = FreshInputs(self.variant, self.slot, self.where, seed, self.blob_root, self.device)
 
     def eager(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Eager's flat results on the variant's tensors."""
@@ -52,12 +57,27 @@ class Subject:
     def expect(self, image: torch.Tensor, blocks: Blocks) -> Expected:
         """What eager and the oracle say of an image's inputs; eager's errors are learnt from it."""
         with torch.no_grad():
-            result = expected(self.eager, [_kept(view) for view in self.inputs_of(image)])
+            result = expected(
+                self.eager,
+                [_kept(view) for view in self.inputs_of(image)],
+                own=self.variant.get("oracle", ""),
+                slicing=slicing(self.variant, blocks, self.generator),
+                affordable=affordable(self.variant),
+            )
         self.longest = max(self.longest, result.longest)
-        if result.note and result.note not in self.notes:
-            self.notes.append(result.note)
+        if result.note:
+            self.note(result.note)
         self.learn(eager_errors(result, blocks))
         return result
+
+    def with_variant(self, variant: dict[str, Any]) -> Subject:
+        """The same subject on other inputs; notes are shared, errors are learnt anew."""
+        return replace(self, variant=variant, errors=[], longest=0, calls_per_batch=1)
+
+    def note(self, text: str) -> None:
+        """Something to know of this variant's judgement, said once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def learn_timed_draws(self) -> None:
         """Measure eager's errors on draws as timed calls have them: of a small output one trial shows too few."""
@@ -81,9 +101,11 @@ class Subject:
         return f"variant {self.variant['variant_id']} ({shapes}; {'/'.join(kinds)})"
 
 
-def in_place(reference: Reference, variant: dict[str, Any], slot: Slot, blob_root: str) -> dict[int, int]:
+def in_place(
+    reference: Reference, variant: dict[str, Any], slot: Slot, blob_root: str, device: str = "cpu"
+) -> dict[int, int]:
     """Which outputs of eager are inputs that it changed: output index to input index."""
-    fresh = FreshInputs(variant, slot, block_axis(variant), secrets.randbits(63), blob_root)
+    fresh = FreshInputs(variant, slot, block_axis(variant), secrets.randbits(63), blob_root, device)
     image = fresh.image()
     fresh.compose(image)
     inputs = [place.view(image) for place in slot.inputs]

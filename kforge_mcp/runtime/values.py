@@ -38,8 +38,7 @@ def encode(value: Any, tensors: list[torch.Tensor]) -> Tree:
     if type(value) in (list, tuple):
         return {type(value).__name__: [encode(item, tensors) for item in value]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return _encode_object(value, fields, tensors)
+        return _encode_object(value, _fields(value), tensors)
     if type(value) is dict:
         return {"dict": [[encode(key, tensors), encode(item, tensors)] for key, item in value.items()]}
     if isinstance(value, torch.dtype) and value in NAMES:
@@ -69,6 +68,16 @@ def _encode_tensor(value: torch.Tensor, tensors: list[torch.Tensor]) -> Tree:
             return {"t": index}
     tensors.append(value)
     return {"t": len(tensors) - 1}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    try:
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    except Exception as error:
+        # Reading a field may run the class's own code, which may refuse: transformers' configs do.
+        kind = type(value)
+        what = f"a value of type {kind.__module__}.{kind.__qualname__} whose fields cannot be read"
+        raise Unencodable(what) from error
 
 
 def _encode_object(value: Any, fields: dict[str, Any], tensors: list[torch.Tensor]) -> Tree:
@@ -112,7 +121,33 @@ def decode(tree: Tree, tensors: list[torch.Tensor]) -> Any:
 
 
 def flatten(value: Any) -> list[torch.Tensor]:
-    """The tensors of a result in the order of `encode`, the same object once. Raises `Unencodable`."""
+    """The tensors of a result in the order of `encode`, the same object once, of whatever dtype.
+
+    Raises `Unencodable`.
+    """
     tensors: list[torch.Tensor] = []
-    encode(value, tensors)
+    _collect(value, tensors)
     return tensors
+
+
+def _collect(value: Any, tensors: list[torch.Tensor]) -> None:
+    if isinstance(value, torch.Tensor):
+        if not any(known is value for known in tensors):
+            if value.dtype in NAMES:
+                encode(value, tensors)
+            else:
+                tensors.append(value)
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for name in value._fields:
+            _collect(getattr(value, name), tensors)
+    elif type(value) in (list, tuple):
+        for item in value:
+            _collect(item, tensors)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for each in dataclasses.fields(value):
+            _collect(getattr(value, each.name), tensors)
+    elif type(value) is dict:
+        for item in value.values():
+            _collect(item, tensors)
+    else:
+        encode(value, tensors)

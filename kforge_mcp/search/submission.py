@@ -227,7 +227,14 @@ def _judge(ctx: JobContext, project: Project, card: OperatorCard, candidate: Can
         failure = _failed(candidate_id, "compile", plan.reason, plan.message)
         return _Judged([failure.model_copy(update={"diagnostics": list(plan.diagnostics)})])
     ctx.progress("compiling", 0.05)
-    outcome = compile_candidate(ctx, plan, card, configurations(plan), interpreter=project.interpreter)
+    outcome = compile_candidate(
+        ctx,
+        plan,
+        card,
+        configurations(plan),
+        interpreter=project.interpreter,
+        architectures=[project.device.arch] if project.device.arch else (),
+    )
     if isinstance(outcome, CompileFailed):
         failure = _failed(candidate_id, "compile", outcome.reason, outcome.message)
         return _Judged([failure.model_copy(update={"diagnostics": list(outcome.diagnostics)})], log=outcome.log)
@@ -250,8 +257,8 @@ def _unavailable(project: Project, compiled: StageResult) -> StageResult:
     cuda = f"with CUDA {project.interpreter.cuda_version}" if project.interpreter.cuda_version else "without CUDA"
     message = (
         f"compiled, but not judged: the project was captured on {project.device.name} ({project.target}), so eager's "
-        f"inputs and times for {'CUDA' if project.target == 'cpu' else 'the CPU'} are missing. {torch} {cuda}. This "
-        "version validates and times CPU candidates only; a CUDA candidate's compile result is all there is to have."
+        f"inputs and times for {'CUDA' if project.target == 'cpu' else 'the CPU'} are missing. {torch} {cuda}. "
+        "Capture the workload on that target to judge such candidates."
     )
     result = _failed(compiled.candidate_id, "validate", "target_unavailable", message)
     return result.model_copy(update={"notes": compiled.notes})

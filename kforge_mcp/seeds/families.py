@@ -118,10 +118,13 @@ def match_group_norm(card: OperatorCard) -> Match | None:
         if not source or len(source.shape) < 2 or not _same_layout(variant, x) or source.dtype not in SMALL_FLOATING:
             return False
         batch, channels = source.shape[:2]
-        counted = isinstance(groups, int) and groups > 0 and channels % groups == 0 and batch * groups <= 65535
-        return counted and _vectors(variant, [weight, bias], channels)
+        if not isinstance(groups, int) or groups < 1 or channels % groups or batch * groups > 65535:
+            return False
+        # Places within a group are 32-bit numbers.
+        return source.numel // (batch * groups) < 2**31 and _vectors(variant, [weight, bias], channels)
 
-    where = claim(card, fits, [x, "out"], f"{x}.shape[0] * num_groups <= 65535")
+    size = f"{x}.numel // ({x}.shape[0] * num_groups)"
+    where = claim(card, fits, [x, "out"], f"{x}.shape[0] * num_groups <= 65535", f"{size} < 2**31")
     names_by_role = {"x": x, "weight": weight, "bias": bias, "eps": eps, "groups": "num_groups"}
     return None if where is None else Match(names_by_role, where)
 

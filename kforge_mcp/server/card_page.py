@@ -29,6 +29,9 @@ class ArgumentRow(Output):
     value: str = Field(default="", description="Of a constant, in the first variant")
 
 
+_JUDGE_LINES = 4
+
+
 class CardVariant(Output):
     """One call signature. Times in microseconds for one call."""
 
@@ -108,7 +111,7 @@ class CardPage:
             arguments=[argument_row(item, self.card, self.project.target) for item in _arguments(self.card)],
             variants=[variant_row(variant) for variant in self.card.variants[:variants]],
             variants_total=len(self.card.variants),
-            contract=list(_CONTRACT[self.project.target]),
+            contract=[*_CONTRACT[self.project.target], *_judge_lines(self.card)],
             c_signature=self.signature,
             reference_source=part,
             reference_total_chars=len(reference),
@@ -139,6 +142,16 @@ def card_page(workspace: Workspace, card_id: str) -> CardPage:
         seed=starter(card, project.target) if usable else None,
         best=f"{best.candidate_id}: {outcome(best)}" if best else "",
     )
+
+
+def _judge_lines(card: OperatorCard) -> list[str]:
+    """What the judge found out about the card's inputs and oracle, each finding once."""
+    everywhere = len(card.variants)
+    lines = [
+        f"Judge{'' if len(variants) == everywhere else ', ' + ', '.join(variants[:3])}: {clip(text, 160)}"
+        for text, variants in card.findings.items()
+    ]
+    return lines[:_JUDGE_LINES]
 
 
 def _arguments(card: OperatorCard) -> list[Argument]:

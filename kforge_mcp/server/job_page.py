@@ -57,6 +57,7 @@ def job_versions(job: Job) -> tuple[str, JobOutput]:
 def _own(job: Job) -> tuple[str, Output | None]:
     """The tool's own text and structure."""
     from kforge_mcp.server.export_page import export_versions
+    from kforge_mcp.server.profile_page import profile_versions
     from kforge_mcp.server.tools.capture_model import capture_versions
 
     try:
@@ -66,6 +67,8 @@ def _own(job: Job) -> tuple[str, Output | None]:
             return capture_versions(job, _ROOM)
         if job.tool == "export_package":
             return export_versions(job, _ROOM)
+        if job.tool == "profile_candidate":
+            return profile_versions(job, _ROOM)
     except ToolError as error:
         return str(error), None
     return "", None

@@ -136,7 +136,10 @@ _FIGURES = ("speedup", "ci_low", "ci_high", "eager_us", "candidate_us", "speed_o
 def _advice(result: StageResult) -> str:
     if result.status != "ok" or not result.passed:
         if result.reason == "target_unavailable":
-            return "The candidate was not judged. Submit one for the target that the project was captured on."
+            return (
+                "The candidate was not judged; the message says what is missing here. Only candidates for the target "
+                "that the project was captured on can be judged."
+            )
         if result.reason in ("device_busy", "internal_error"):
             return "The candidate was not judged; call benchmark with its candidate_id once the cause is gone."
         if result.reason == "weak_oracle":

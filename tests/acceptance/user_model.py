@@ -40,6 +40,25 @@ def build() -> object:
     return nn.Sequential(Block(128), Block(128)).eval(), (torch.randn(1, 64, 128),)
 
 
+def scale_rows_(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    return x.mul_(factor).add_(1.0)
+
+
+class Scaled(nn.Module):
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(n, n)
+        self.factor = nn.Parameter(torch.rand(n) + 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return scale_rows_(self.up(x), self.factor)
+
+
+def in_place() -> object:
+    torch.manual_seed(0)
+    return Scaled(96).eval(), (torch.randn(64, 96),)
+
+
 def broken() -> object:
     return Broken(), (torch.ones(3),)
 

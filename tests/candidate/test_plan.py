@@ -96,6 +96,7 @@ def test_a_cuda_plan_is_read_whole() -> None:
         (GOOD + "\noptions = 3", 4, 14, "array of compiler options"),
         (GOOD + "\ninplace = true", 4, 14, "returns new tensors"),
         (GOOD + "\ninplace = 1", 4, 14, "true or false"),
+        (GOOD + "\nnondeterministic = 'yes'", 4, 24, "true or false, not text"),
         (GOOD + '\nwher = "x"', 4, 4, "did you mean `where`?"),
         (GOOD + "\nblock = [128]", 4, 4, "belongs under [[step]]"),
         (GOOD + "\n[tunable]\nA = [1]", 4, 4, "did you mean `tunables`?"),
@@ -142,7 +143,9 @@ def test_faults_of_steps_are_named(metadata: str, line: int, part: str) -> None:
     assert rejected.diagnostics[0].line == line
 
 
-@pytest.mark.parametrize("key", ["where = 'weight.ndim == 1'", "options = []", "args = ['out']", "inplace = true"])
+@pytest.mark.parametrize(
+    "key", ["where = 'weight.ndim == 1'", "options = []", "args = ['out']", "inplace = true", "nondeterministic = true"]
+)
 def test_a_top_level_key_that_slipped_into_a_table_is_told_so(key: str) -> None:
     rejected = refused(GOOD + "\n[tunables]\nA = [1]\n" + key)
     name = key.split()[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kforge_mcp.capture.cards import build_cards, mutated_argument, reason_text
-from kforge_mcp.capture.ceilings import known_or_measured, matrix_dtype, raised, speed_of_light_us
+from kforge_mcp.capture.ceilings import allowed, known_or_measured, matrix_dtype, raised, speed_of_light_us
 from kforge_mcp.capture.listing import card_row, sort_cards
 from kforge_mcp.capture.times import merge_times
 from kforge_mcp.errors import UsageError
@@ -62,6 +62,41 @@ def test_ceilings_are_measured_once_per_device_and_thread_count(workspace):
         device = DeviceInfo(target="cpu", name="a processor", threads=threads)
         assert known_or_measured(workspace, device, interpreter, measure) == _CEILINGS
     assert len(measured) == 2
+
+
+def test_ceilings_of_a_gpu_are_measured_once_per_device_driver_and_torch(workspace):
+    interpreter = Interpreter(executable="p", found_by="server", python_version="3.12", torch_version="2.11")
+    device = DeviceInfo(target="cuda", name="H200", uuid="GPU-1", driver="580.1, CUDA 13.0")
+    others = [
+        (device.model_copy(update={"uuid": "GPU-2"}), interpreter),
+        (device.model_copy(update={"driver": "590.1, CUDA 13.1"}), interpreter),
+        (device, interpreter.model_copy(update={"torch_version": "2.12"})),
+    ]
+    measured = []
+
+    def measure():
+        measured.append(1)
+        return _CEILINGS.model_dump(mode="json")
+
+    for _ in range(2):
+        for at, by in [(device, interpreter), *others]:
+            assert known_or_measured(workspace, at, by, measure) == _CEILINGS
+    assert len(measured) == 4
+
+
+@pytest.mark.parametrize(
+    ("flags", "rate"),
+    [
+        ({"cuda_matmul_fp32": "tf32", "cudnn_conv_fp32": "ieee"}, 400.0),
+        ({"cuda_matmul_fp32": "none", "cudnn_conv_fp32": "tf32"}, 400.0),
+        ({"cuda_matmul_fp32": "none", "cudnn_conv_fp32": "ieee"}, 50.0),
+        ({}, 50.0),
+    ],
+)
+def test_where_a_workload_lets_fp32_run_as_tf32_that_is_its_rate(flags, rate):
+    ceilings = _CEILINGS.model_copy(update={"gflops": {"fp32": 50.0, "tf32": 400.0}})
+    assert allowed(ceilings, flags).gflops["fp32"] == rate
+    assert allowed(_CEILINGS, flags) == _CEILINGS
 
 
 def test_reasons_come_most_frequent_first():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kforge_mcp.capture.entries import resolve_entry
+from kforge_mcp.capture.entries import placed, resolve_entry
 from kforge_mcp.errors import UsageError
 
 
@@ -15,6 +15,15 @@ def test_the_first_base_that_has_the_file_wins(tmp_path):
     bases = ["", str(tmp_path / "absent"), str(tmp_path / "project"), str(tmp_path / "elsewhere")]
     entry = resolve_entry("model.py:build", bases)
     assert entry.text == f"{(tmp_path / 'project' / 'model.py').resolve()}:build"
+
+
+def test_a_librarys_entry_remembers_that_it_was_built_on_the_gpu(tmp_path):
+    (tmp_path / "model.py").touch()
+    assert placed(resolve_entry("torchvision:resnet50 batch=32", [])) == "torchvision:resnet50 batch=32 device=cuda"
+    named = "torchvision:resnet50 device=cuda:1"
+    assert placed(resolve_entry(named, [])) == named
+    entry = resolve_entry("model.py:build", [str(tmp_path)])
+    assert placed(entry) == entry.text
 
 
 def test_an_absolute_path_needs_no_base(tmp_path):

@@ -55,6 +55,15 @@ def test_passes_with_other_calls_fall_back_to_the_cards_mean():
     assert times.cards["b"].share == 0
 
 
+def test_a_gpu_is_idle_where_no_kernel_of_any_call_runs():
+    timing = _timing(["torch a"], [[0, -1]], [[30], [30]], [40, 40])
+    timing |= {"plain_us": [200, 100, 300], "busy_us": [50, 50]}
+    times = merge_times(timing, [["torch a", "x", -1]])
+    assert times.workload_us == 200
+    assert times.idle_share == pytest.approx(0.75)
+    assert times.cards["torch a"].share == pytest.approx(0.75)
+
+
 def test_gain_ceiling_is_amdahls_law():
     assert gain_ceiling([(0.5, 0.0, 10.0)]) == pytest.approx(2.0)
     assert gain_ceiling([(0.5, 5.0, 10.0)]) == pytest.approx(1 / 0.75)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,86 +11,81 @@ import pytest
 
 from kforge_mcp.candidate.plan import parse_plan
 from kforge_mcp.candidate.rejection import Rejected
-from kforge_mcp.compile.compiler import compile_candidate
-from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
-from kforge_mcp.judge.request import subjects
-from kforge_mcp.judge.session import Evaluators
+from kforge_mcp.judge.adversaries import cards
+from kforge_mcp.judge.adversaries import cpu_kernels as cpu
+from kforge_mcp.judge.adversaries import operators as op
+from kforge_mcp.judge.adversaries.bench import SCHEDULE, Bench
+from kforge_mcp.judge.adversaries.table import CHEATS, HONEST, Cheat, Honest
+from kforge_mcp.judge.adversaries.table_checks import SLOW_AT_FIRST
 from kforge_mcp.store.workspace import Workspace
-from tests.cheats.table import CHEATS, HONEST, Cheat
-from tests.judge import cards, kernels
+from tests.cheats.cuda_table import CHEATS as CUDA_CHEATS
+from tests.cheats.cuda_table import REFUSED
 
-_SCHEDULE = {"pairs": 6, "first_stage": 6, "warm_up": 1, "null": False}
+_ROWS = range(1, 39)
+_NOT_OF_THE_SOURCE = {27: "only CUDA has an L2 window", 28: "a matter of the schedule", 30: "of noise", 31: "of time",
+                      32: "of inputs"}  # fmt: skip
+"""Rows that no candidate's source shows; test_rows.py has them."""
 
 
-class Bench:
-    """One parent process for all: each candidate gets a referee and a sandbox of its own."""
-
-    def __init__(self, ctx: JobContext, python: str, folder: Path) -> None:
-        self._ctx = ctx
-        self._folder = folder
-        self._evaluators = Evaluators(ctx, cards.project(python, folder), call_timeout_s=3.0)
-
-    def judge(self, make: cards.Make, source: str, *, timed: bool, in_place: bool = False) -> dict[str, Any]:
-        card = cards.card(self._folder, [make])
-        plan = parse_plan(source, card, "cpu")
-        assert not isinstance(plan, Rejected), plan
-        plan = replace(plan, inplace=in_place)
-        compiled = compile_candidate(self._ctx, plan, card, [{}])
-        assert isinstance(compiled, Compiled), compiled
-        (subject,) = subjects(card, plan, compiled)
-        schedule = _SCHEDULE if timed else None
-        answer = self._evaluators.evaluate(subject, mode="judge", schedule=schedule, admitted=frozenset({"v1"}))
-        assert not isinstance(answer, Rejected)
-        return answer
-
-    def close(self) -> None:
-        self._evaluators.__exit__(None, None, None)
+pytestmark = pytest.mark.timeout(1800)
+"""The first test waits for the answers to all."""
 
 
 @pytest.fixture(scope="module")
-def bench(model_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def answers(
+    request: pytest.FixtureRequest, model_python: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, Any]]:
+    """The judge's answer to every candidate that a selected test is about."""
+    here = [item for item in request.session.items if item.path == request.path]
+    entries = [item.callspec.params["entry"] for item in here if hasattr(item, "callspec")]  # pyright: ignore
     folder = tmp_path_factory.mktemp("cheats")
     workspace = Workspace.open(folder / "workspace")
     with JobContext.standalone(workspace) as ctx:
-        bench = Bench(ctx, model_python, folder)
-        yield bench
-        bench.close()
+        yield Bench(ctx, model_python, folder).judge(entries)
     workspace.close()
 
 
-@pytest.mark.parametrize("cheat", CHEATS, ids=[f"row {cheat.row}: {cheat.name}" for cheat in CHEATS])
-def test_the_cheat_is_rejected(bench: Bench, cheat: Cheat) -> None:
-    finding = bench.judge(cheat.make, cheat.source, timed=cheat.timed)["finding"]
+@pytest.mark.parametrize("entry", CHEATS, ids=[f"row {cheat.row}: {cheat.name}" for cheat in CHEATS])
+def test_the_cheat_is_rejected(answers: Mapping[str, Any], entry: Cheat) -> None:
+    finding = answers[entry.name]["finding"]
     assert finding is not None, "it got through"
-    assert finding["reason"] in cheat.reasons, finding
-    assert cheat.says in finding["message"]
+    assert finding["reason"] in entry.reasons, finding
+    assert entry.says in finding["message"]
     assert len(finding["message"]) <= 600
 
 
-@pytest.mark.parametrize(("name", "make", "source"), HONEST, ids=[name for name, _, _ in HONEST])
-def test_the_honest_kernel_passes(bench: Bench, name: str, make: cards.Make, source: str) -> None:
-    answer = bench.judge(make, source, timed=True)
+@pytest.mark.parametrize("entry", HONEST, ids=[one.name for one in HONEST])
+def test_the_honest_kernel_passes(answers: Mapping[str, Any], entry: Honest) -> None:
+    answer = answers[entry.name]
     assert answer["finding"] is None, answer["finding"]["message"]
-    assert len(answer["variants"]["v1"]["candidate_s"]) == _SCHEDULE["pairs"]
+    if entry.timed:
+        assert all(len(times["candidate_s"]) == SCHEDULE["pairs"] for times in answer["variants"].values())
 
 
-_IN_PLACE = """#include <cstdint>
-extern "C" void kernel(const float* cx, const float* cy, int64_t n) {{
-  float* x = const_cast<float*>(cx); float* y = const_cast<float*>(cy);
-  for (int64_t i = 0; i < n; ++i) x[i] += y[i];
-  {more}
-}}
-"""
-
-
-def test_an_input_that_eager_changes_may_be_changed_in_place(bench: Bench) -> None:
-    source = kernels.file('["x", "y", "x.numel"]', _IN_PLACE.format(more=""))
-    answer = bench.judge(cards.ADD_IN_PLACE, source, timed=True, in_place=True)
+@pytest.mark.parametrize("entry", [SLOW_AT_FIRST], ids=["row 28"])
+def test_slowness_at_first_does_not_change_how_often_is_timed(answers: Mapping[str, Any], entry: Cheat) -> None:
+    answer = answers[entry.name]
     assert answer["finding"] is None, answer["finding"]["message"]
+    times = answer["variants"]["v1"]
+    assert len(times["candidate_s"]) == len(times["eager_s"]) == SCHEDULE["pairs"]
 
 
-def test_in_place_is_no_licence_to_change_other_inputs(bench: Bench) -> None:
-    source = kernels.file('["x", "y", "x.numel"]', _IN_PLACE.format(more="y[3] = 0;"))
-    answer = bench.judge(cards.ADD_IN_PLACE, source, timed=False, in_place=True)
-    assert answer["finding"]["reason"] == "input_mutated"
+def test_every_row_has_its_cheats_on_the_cpu_and_on_cuda() -> None:
+    on_cpu = Counter(cheat.row for cheat in CHEATS)
+    on_cuda = Counter(one.row for one in (*CUDA_CHEATS, *REFUSED))
+    elsewhere = set(_NOT_OF_THE_SOURCE)
+    assert {row for row in _ROWS if not on_cpu[row]} <= elsewhere
+    assert {row for row in _ROWS if not on_cuda[row]} <= elsewhere | {19, 35}
+    assert len(CHEATS) >= 60 and len(HONEST) >= 60
+
+
+def test_names_are_unique() -> None:
+    assert [name for name, count in Counter(one.name for one in (*CHEATS, *HONEST)).items() if count > 1] == []
+
+
+def test_an_alias_of_an_input_cannot_be_asked_for_where_eager_makes_a_new_tensor(tmp_path: Path) -> None:
+    card = cards.card(tmp_path, [op.RELU])
+    plan = parse_plan(cpu.each("    o[i] = x[i];").replace("// args", "// inplace = true\n// args"), card, "cpu")
+    assert isinstance(plan, Rejected)
+    assert "inplace" in plan.message

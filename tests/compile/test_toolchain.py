@@ -47,6 +47,27 @@ def test_a_named_compiler_is_used_and_a_wrong_name_is_told(workspace: Workspace,
             find_toolchain(ctx)
 
 
+@pytest.mark.skipif(not shutil.which("clang++"), reason="clang++ is not on this machine")
+def test_clang_keeps_parallel_regions_serial_and_says_so(workspace: Workspace) -> None:
+    code = (
+        'extern "C" void k(int64_t n, float* out) {\n'
+        "#pragma omp parallel for simd\n"
+        "    for (int64_t i = 0; i < n; ++i) out[i] = 0;\n"
+        "#pragma omp simd\n"
+        "    for (int64_t i = 0; i < n; ++i) out[i] += 1;\n}"
+    )
+    card = make_card(rms_norm(2))
+    plan = parse_plan(candidate_text('entry = "k"\nargs = ["out.numel", "out"]', code), card, "cpu")
+    assert isinstance(plan, Plan)
+    with JobContext.standalone(workspace, environment=environment(KFORGE_CXX="clang++")) as ctx:
+        outcome = compile_candidate(ctx, plan, card, [{}])
+    assert isinstance(outcome, Compiled)
+    assert [(one.severity, one.source_line) for one in outcome.diagnostics] == [
+        ("warning", "#pragma omp parallel for simd")
+    ]
+    assert b"libomp" not in Path(outcome.binaries[0].path).read_bytes()
+
+
 def test_ninja_comes_with_the_server(workspace: Workspace, tmp_path: Path) -> None:
     with JobContext.standalone(workspace, environment={"PATH": str(tmp_path)}) as ctx:
         assert Path(find_ninja(ctx)).exists()

@@ -34,7 +34,8 @@ def run_sanitized(ctx: JobContext, code: str) -> subprocess.CompletedProcess[str
     assert isinstance(outcome, Compiled), outcome.message
     assert outcome.diagnostics == []
     script = f"""
-import ctypes
+import ctypes, os
+os.environ.pop("LD_PRELOAD")
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 x, out = (ctypes.c_void_p(libc.malloc(64)) for _ in range(2))
@@ -80,6 +81,23 @@ def test_the_report_tells_which_loops_were_vectorised(ctx: JobContext) -> None:
     assert "vectorized" in first
     assert first.endswith("| for (int64_t i = 0; i < n; ++i) out[i] = 2 * x[i];")
     assert all("loop vectorized" not in line for line in report.splitlines() if line.startswith("  line 8:"))
+
+
+def test_remarks_of_clang_are_read_at_the_line_that_its_note_names() -> None:
+    """clang does not find lines that `#line` counts, and says in a note where it would have pointed."""
+    log = (
+        "candidate.cpp:2:17: remark: vectorized loop (vectorization width: 8) [-Rpass=loop-vectorize]\n"
+        'extern "C" void k(\n'
+        "                ^\n"
+        "candidate.cpp:2:17: note: could not determine the original source location for candidate.cpp:3:5\n"
+        "candidate.cpp:2:17: note: could not determine the original source location for candidate.cpp:4:5\n"
+        "candidate.cpp:2:17: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"
+        "candidate.cpp:2:17: note: could not determine the original source location for candidate.cpp:4:5\n"
+    )
+    assert read_remarks(log, "a\nb\nfor (x) {}\nfor (y) {}\n") == [
+        "  line 3: vectorized loop (vectorization width: 8) | for (x) {}",
+        "  line 4: loop not vectorized | for (y) {}",
+    ]
 
 
 def test_remarks_of_clang_are_read_too() -> None:

@@ -199,3 +199,23 @@ assert torch.equal(model(x), expected)
             package,
             other,
         )
+
+
+def test_a_device_that_joins_later_is_served_in_models_attached_before(in_model) -> None:
+    in_model(
+        """
+from tinykernels._attach import cards
+there = tiny_model.TinyModel().eval().to("meta")
+tk.attach(there)
+x = torch.empty(1, 64, 256, device="meta")
+there.norms[0](x)
+assert tk.stats()["TinyNorm"]["misses"] == {"device": 1} and tk.stats()["TinyNorm"]["hits"] == 0
+for card in cards():
+    card.serve_on(torch.device("meta"))
+assert there.norms[0](x).device.type == "meta"
+assert tk.stats()["TinyNorm"]["hits"] == 1
+tk.attach(model)
+model(torch.randn(1, 64, 256))
+assert tk.stats()["TinyNorm"]["hits"] == 4
+"""
+    )

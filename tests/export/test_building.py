@@ -35,8 +35,8 @@ def test_package_holds_the_judged_binaries_and_their_sources(toolbox, package) -
     kernels = toolbox.kernels()
     content = json.loads((package / "tinykernels" / "manifest.json").read_text())
     for kernel, card in zip(kernels, content["cards"], strict=True):
-        packed = package / "tinykernels" / card["variants"][0]["kernel"]
-        assert packed.read_bytes() == kernel.variants[0].binary.read_bytes()
+        packed = package / "tinykernels" / card["variants"][0]["kernels"][0]["file"]
+        assert packed.read_bytes() == kernel.variants[0].binaries[0].path.read_bytes()
         assert (package / "tinykernels" / card["source"]).read_text() == kernel.source
     assert set(content["libraries"]) == {"_operators.so", "kernels/tiny_norm_0.so", "kernels/scaled_pair_0.so"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kforge_mcp.export.acceptance import describe, read, to_leave_out
+from kforge_mcp.export.acceptance import describe, not_in_graphs, read, to_leave_out
 
 CARDS = ["norm", "pair"]
 
@@ -76,3 +76,45 @@ def test_wrong_outputs_are_blamed_on_the_kernels_whose_absence_mends_them() -> N
 def test_a_slower_workload_drops_the_kernel_without_which_it_is_fastest() -> None:
     leaving = to_leave_out(read(raw(total=1200.0, off_norm=1000.0, off_pair=1150.0), CARDS))
     assert list(leaving) == ["norm"] and "the workload was slower" in leaving["norm"]
+
+
+def under_graphs(*, rounds: int = 12, **us: float) -> dict[str, Any]:
+    """Replays in which the workload takes 100 us without the package and 80 with it, with 1 % of noise."""
+    arranged = {"without": 100.0, "with": 80.0, "off:norm": 90.0, "off:pair": 90.0, **us}
+    arranged |= {"without_again": arranged["without"], "with_again": arranged["with"]}
+
+    def noise(number: int) -> float:
+        return 1 + 0.01 * ((number * 7919) % 11 - 5) / 5
+
+    made = [
+        {name: value * noise(number + place) for place, (name, value) in enumerate(arranged.items())}
+        for number in range(rounds)
+    ]
+    return {"captured": True, "reason": "", "outputs": {"equal": True, "difference": "none"}, "rounds": made}
+
+
+def accepted(graphs: dict[str, Any] | None) -> Any:
+    return read({**raw(), "graphs": graphs}, CARDS)
+
+
+def test_kernels_that_help_under_graphs_are_recorded_into_them() -> None:
+    found = accepted(under_graphs())
+    assert not_in_graphs(found) == {}
+    assert [mode.mode for mode in found.modes] == ["eager", "cuda_graph"]
+    assert found.modes[1].comparison.speedup == pytest.approx(1.25, rel=0.02)
+    assert not_in_graphs(accepted(None)) == {} and [mode.mode for mode in accepted(None).modes] == ["eager"]
+
+
+def test_a_kernel_that_does_not_help_under_graphs_is_eager_only() -> None:
+    left = not_in_graphs(accepted(under_graphs(**{"off:pair": 80.0})))
+    assert list(left) == ["pair"] and left["pair"].startswith("no difference shown")
+    assert to_leave_out(accepted(under_graphs(**{"off:pair": 80.0}))) == {}
+
+
+def test_a_workload_that_cannot_be_captured_or_gets_worse_keeps_all_out_of_graphs() -> None:
+    left = not_in_graphs(accepted({"captured": False, "reason": "RuntimeError: it reads a value", "rounds": []}))
+    assert list(left) == CARDS and "it reads a value" in left["norm"]
+    assert list(not_in_graphs(accepted(under_graphs(without=70.0)))) == CARDS
+    graphs = under_graphs()
+    graphs["outputs"] = {"equal": False, "difference": "output 0: 1 where 2 is allowed"}
+    assert list(not_in_graphs(accepted(graphs))) == CARDS

@@ -16,11 +16,14 @@ from kforge_mcp.engine.interpreter import find_interpreter
 from kforge_mcp.errors import NotFoundError, UsageError
 from kforge_mcp.export import evidence, job
 from kforge_mcp.judge.evaluate import HoldoutResult
+from kforge_mcp.judge.sanitizers import Sanitized
+from kforge_mcp.records.admission import Admission
 from kforge_mcp.records.base import now
 from kforge_mcp.records.candidate import Candidate
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import DeviceInfo, Project
 from kforge_mcp.records.result import StageResult, VariantVerdict
+from kforge_mcp.records.tensor import InputRecipe
 from kforge_mcp.store import candidates, cards, packages, projects
 from kforge_mcp.store.workspace import Workspace
 
@@ -93,9 +96,15 @@ def card_of(shop: Shop) -> Callable[[OperatorCard], OperatorCard]:
 
     def of(card: OperatorCard) -> OperatorCard:
         imports = [{"name": "tiny_model", "path": shop.project.entry_path}]
-        return card.model_copy(
-            update={"reference": {**card.reference, "imports": imports, "sys_path": [shop.project.project_dir]}}
-        )
+        reference = {**card.reference, "imports": imports, "sys_path": [shop.project.project_dir]}
+        recipe = InputRecipe(kind="quantiles", quantiles=[-3.0, -1.0, 0.0, 1.0, 3.0])
+        variants = [
+            variant.model_copy(
+                update={"tensors": [spec.model_copy(update={"recipe": recipe}) for spec in variant.tensors]}
+            )
+            for variant in card.variants
+        ]
+        return card.model_copy(update={"reference": reference, "variants": variants})
 
     return of
 
@@ -110,6 +119,13 @@ def holdout(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     monkeypatch.setattr(evidence, "holdout", measured)
     return failing
+
+
+@pytest.fixture(autouse=True)
+def sanitizers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sanitized run takes seconds: tests that are not about it go without."""
+    if request.node.get_closest_marker("sanitized") is None:
+        monkeypatch.setattr(evidence, "sanitize", lambda *_: Sanitized("unavailable", "not in this test"))
 
 
 def _result(claim: Any, passed: bool) -> HoldoutResult:
@@ -141,11 +157,14 @@ def faster_in_model(found: Any) -> dict[str, str]:
     return {}
 
 
+@pytest.mark.sanitized
 def test_package_is_written_accepted_and_recorded(
     shop, card_of, holdout, sample_cards, sample_source, toolbox, monkeypatch
 ) -> None:
     monkeypatch.setattr(job.acceptance, "to_leave_out", faster_in_model)
-    shop.put(card_of(sample_cards[0]), sample_source)
+    note = "no float64 oracle (TypeError): eager in its own precision stands in for it"
+    card = sample_cards[0].model_copy(update={"admissions": {"v_norm": Admission(key="k", notes=[note])}})
+    shop.put(card_of(card), sample_source.replace("// entry", "// nondeterministic = true\n// entry"))
     result = shop.export(path="out/tinykernels")
     folder = Path(result["path"])
     assert folder == Path(shop.project.project_dir) / "out" / "tinykernels"
@@ -157,6 +176,10 @@ def test_package_is_written_accepted_and_recorded(
     assert "| holdout, card | faster | 1.440 | 1.330 to 1.550 | 100.0 | 70.0 |" in text
     assert not any(figure in text for figure in ("7.777", "7.666", "7.888")), "a figure of the search was published"
     assert "What was not verified" in text
+    assert "It declares itself nondeterministic" in text
+    assert f"- Judged with this in mind (v_norm): {note}.\n\n| | verdict" in text
+    assert json.loads((folder / "tinykernels" / "manifest.json").read_text())["cards"][0]["nondeterministic"] is True
+    assert "AddressSanitizer and UndefinedBehaviorSanitizer found nothing in 5 calls on 1 variants" in text
     samples = json.loads((folder / "samples" / "acceptance.json").read_text())
     assert len(samples[-1]["rounds"]) == result["end_to_end"][0]["comparison"]["pairs"]
     assert json.loads((folder / "samples" / "holdout.json").read_text())[0]["process_medians"] == [0.3] * 8
@@ -179,6 +202,29 @@ assert tinykernels.stats()["TinyNorm"]["hits"] == 3
         shop.export(path="out/tinykernels")
     again = shop.export(path="out/tinykernels", overwrite=True)
     assert again["path"] == result["path"] and again["package_id"] != result["package_id"]
+
+
+@pytest.mark.sanitized
+def test_a_read_out_of_bounds_that_changes_nothing_keeps_a_kernel_out(
+    shop, card_of, holdout, sample_cards, sample_source
+) -> None:
+    reading = sample_source.replace("double sum = 0;", "double sum = 0 * w[-1];")
+    assert reading != sample_source
+    shop.put(card_of(sample_cards[0]), reading)
+    result = shop.export()
+    (kernel,) = result["kernels"]
+    assert result["path"] == "" and not kernel["included"]
+    line = next(number for number, text in enumerate(reading.splitlines(), 1) if "w[-1]" in text)
+    assert kernel["reason"].startswith(f"sanitizers: line {line}, `double sum = 0 * w[-1];`: reads 4 bytes out of")
+
+
+def test_what_a_machine_lacks_is_said_in_the_report(
+    shop, card_of, holdout, sample_cards, sample_source, monkeypatch
+) -> None:
+    monkeypatch.setattr(job.acceptance, "to_leave_out", faster_in_model)
+    shop.put(card_of(sample_cards[0]), sample_source)
+    text = Path(shop.export()["report"]).read_text()
+    assert "Sanitizers: not applied (not in this test)." in text
 
 
 def test_a_kernel_that_spoils_the_model_is_dropped_and_nothing_is_written(

@@ -11,12 +11,11 @@ from kforge_mcp.candidate.rejection import Rejected
 from kforge_mcp.compile.compiler import compile_candidate
 from kforge_mcp.compile.outcome import Compiled
 from kforge_mcp.engine.context import JobContext
-from kforge_mcp.judge import evaluate as judge
+from kforge_mcp.judge.adversaries import cards, kernels
 from kforge_mcp.judge.evaluate import Claim, Judgement, evaluate, holdout, null_judgement
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Ceilings
 from kforge_mcp.store.workspace import Workspace
-from tests.judge import cards, kernels
 
 
 def judged(
@@ -142,13 +141,6 @@ def test_holdout_measures_in_fresh_processes(workspace: Workspace, model_python:
     assert good.joint.speedup is not None and 0 <= good.p_value <= 1
     assert not bad.passed
     assert bad.reason.startswith("wrong_result")
-
-
-def test_a_judged_card_is_admitted_once(workspace: Workspace, model_python: str, tmp_path: Path) -> None:
-    card = cards.card(tmp_path, [cards.SOFTMAX]).model_copy(update={"card_id": "card_admitted_once"})
-    source = kernels.softmax(kernels.SOFTMAX_ROWS)
-    judged(workspace, model_python, card, source, tmp_path, stages=("validate",))
-    assert judge._admitted["card_admitted_once"] == frozenset({"v1"})
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 import random
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from kforge_mcp.runtime.arena import GUARD, Arena, place_call
+from kforge_mcp.runtime.arena import GUARD, Arena, first_new, place_call
 from kforge_mcp.runtime.batch import Batch, Bound, arena_bytes, bind_arguments
 from kforge_mcp.runtime.freshness import FreshInputs
 from kforge_mcp.runtime.inputs import block_axis
@@ -126,3 +127,28 @@ def test_arguments_are_bound_to_places_and_types() -> None:
         ("float", float("inf")),
         ("bool", True),
     )
+
+
+def test_pages_touched_far_from_the_calls_are_noticed() -> None:
+    arena = Arena(1 << 22)
+    arena.memory[:4096] = 1
+    before = arena.touched()
+    assert first_new(before, arena.touched()) is None
+    arena.memory[3 << 20] = 1
+    assert first_new(before, arena.touched()) == (3 << 20) // mmap.PAGESIZE
+
+
+def test_poison_of_indices_has_every_bit_and_what_a_call_left_can_be_kept() -> None:
+    made = variant(lambda x: x.argmax(-1), [torch.randn(256, 32)])
+    slot = place_call(made)
+    fresh = FreshInputs(made, slot, block_axis(made), 1, "")
+    fresh.calibrate_poison([torch.arange(256) % 32])
+    image = fresh.image()
+    fresh.compose(image)
+    poison = slot.outputs[0].view(image)
+    plausible = (poison >= 0) & (poison < 33)
+    assert 64 < int(plausible.sum()) < 192
+    assert int((poison.abs() > 2**32).sum()) > 64
+    ((place, left),) = fresh.left_behind(image)
+    assert place is slot.outputs[0]
+    assert torch.equal(left.view(torch.int64), poison)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from kforge_mcp.runtime import blobs
+from kforge_mcp.runtime import capture as capture_module
 from kforge_mcp.runtime.capture import capture
 from kforge_mcp.runtime.recipes import draw
 from kforge_mcp.runtime.reference import load_reference
@@ -388,3 +389,71 @@ def body(self, x):
     (variant,) = captured.card("helper")["variants"]
     assert variant["call"]["autocast"] == "bf16"
     assert captured.reason("Linear") == "runs under autocast, which changes its result"
+
+
+@pytest.mark.parametrize(
+    ("times", "kinds", "reason"),
+    [
+        (0, ["quantiles", "integers"], ""),
+        (1, ["quantiles", "constant"], ""),
+        (2, [], "fails the GPU when it is run again"),
+    ],
+)
+def test_a_variant_that_cost_the_gpu_keeps_its_integers_and_then_is_left_out(sample, monkeypatch, times, kinds, reason):
+    real = capture_module._complete
+    monkeypatch.setattr(
+        capture_module,
+        "_complete",
+        lambda card, workload, prover, _: real(card, workload, prover, [f"{card.target.label} #0"] * times),
+    )
+    extra = "def spread(x, places): return x * places.sum()\n"
+    captured = sample("model(lambda self, x: spread(x, torch.tensor([0, 3, 1, 1])))", extra=extra)
+    variants = captured.card("spread")["variants"]
+    assert [spec["recipe"]["kind"] for variant in variants for spec in variant["tensors"]] == kinds
+    assert captured.reason("spread") == reason
+
+
+def test_an_argument_whose_fields_refuse_to_be_read_costs_its_card_not_the_capture(sample):
+    extra = """
+import dataclasses
+@dataclasses.dataclass
+class Config:
+    size: int = 8
+    def __getattribute__(self, name):
+        if name == "size":
+            raise RuntimeError("ambiguous")
+        return super().__getattribute__(name)
+class Configured(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.config = Config()
+    def forward(self, x, config):
+        if config is None:
+            return x * self.config.size
+        return x * 2
+"""
+    captured = sample("model(lambda self, x: self.a(helper(x), Config()), a=Configured())", extra=extra)
+    assert "whose fields cannot be read" in captured.reason("Configured")
+    assert captured.card("helper")["variants"]
+
+
+def test_a_constant_that_refuses_to_be_read_is_none(sample):
+    extra = """
+class Guarded:
+    def __getattribute__(self, name):
+        if name == "size":
+            raise RuntimeError("ambiguous")
+        return super().__getattribute__(name)
+class Reads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.config = Guarded()
+    def forward(self, x):
+        try:
+            return x * self.config.size
+        except RuntimeError:
+            return x * 2
+"""
+    captured = sample("model(lambda self, x: self.a(x), a=Reads())", extra=extra)
+    (variant,) = captured.card("Reads")["variants"]
+    assert _arguments(variant) == [("x", "tensor", [0])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from kforge_mcp.runtime import capture_trace
 from kforge_mcp.runtime.capture_trace import trace
 
 _NODES = torch.randn(6, 4)
@@ -64,3 +65,28 @@ def test_a_bag_reads_no_more_of_its_table_than_it_gathers(words):
     offsets = torch.arange(0, words, 2)
     seen = _of(lambda: torch.nn.functional.embedding_bag(ids, table, offsets, mode="sum"), table)
     assert seen.input_bytes == min(words, 100) * 8 * 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_flash_attention_for_cpu",
+    ],
+)
+@pytest.mark.parametrize(("heads", "shared"), [(4, 4), (4, 2), (4, 1)])
+def test_attention_counts_both_products_of_each_query_head(name, heads, shared):
+    query = torch.empty(2, heads, 5, 8, device="meta")
+    key, value = torch.empty(2, shared, 7, 8, device="meta"), torch.empty(2, shared, 7, 16, device="meta")
+    packet = getattr(torch.ops.aten, name)
+    assert capture_trace._flops(packet, (query, key, value), {}, None) == 2 * 2 * heads * 5 * 7 * (8 + 16)
+
+
+def test_attention_with_shared_heads_is_traced():
+    query, key = torch.randn(1, 4, 16, 8), torch.randn(1, 2, 16, 8)
+    seen = trace(
+        lambda: torch.nn.functional.scaled_dot_product_attention(query, key, key, enable_gqa=True), [query, key]
+    )
+    assert seen.flops == 4 * 4 * 16 * 16 * 8

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kforge_mcp.runtime.checks import check, multiple, slack
+from kforge_mcp.runtime.checks import check, multiple, row_rms, slack
 from kforge_mcp.runtime.inputs import BlockAxis, Blocks
 from kforge_mcp.runtime.oracle import Expected
 
@@ -26,6 +26,7 @@ def test_the_formula_in_numbers() -> None:
     assert slack(torch.float32, 1024) == 68 * EPS
     assert slack(torch.float32, 10**9) == 260 * EPS
     assert slack(torch.bfloat16, 1024) == 0.5 * torch.finfo(torch.bfloat16).eps
+    assert slack(torch.float64, 0) == 16 * torch.finfo(torch.float64).eps
     assert (multiple(999), multiple(1000)) == (3.0, 2.0)
 
 
@@ -115,6 +116,32 @@ def test_where_eager_overflows_and_the_oracle_does_not_eager_is_followed() -> No
     assert check([narrow.clone()], _expected(wide, narrow), WHOLE) is None
 
 
+def test_another_order_of_summation_in_float64_is_right_though_eager_is_its_own_oracle() -> None:
+    x = torch.randn(16, 37, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) + 2
+    centred = x - x.mean(-1, keepdim=True)
+    total = torch.zeros(16, dtype=torch.float64)
+    for column in x.unbind(-1):
+        total += column
+    other = x - (total / 37)[:, None]
+    assert not torch.equal(other, centred)
+    assert check([other], Expected([centred], [centred], 37), WHOLE) is None
+    assert check([centred * (1 + 1e-13)], Expected([centred], [centred], 37), WHOLE) is not None
+
+
+def test_an_infinity_may_become_what_either_precision_of_eager_makes_of_it() -> None:
+    narrow, wide = torch.randn(4, 64), torch.randn(4, 64).double()
+    wide[:] = narrow.double()
+    narrow[1, 2], wide[1, 2] = math.nan, math.inf
+    known = Expected([narrow], [wide], 0)
+    assert check([narrow], known, WHOLE) is None
+    assert check([wide.float()], known, WHOLE) is None
+    for other in (0.0, -math.inf):
+        wrong = narrow.clone()
+        wrong[1, 2] = other
+        finding = check([wrong], known, WHOLE)
+        assert finding is not None and finding.reason == "nan_mismatch"
+
+
 def test_complex_outputs_are_compared_part_by_part() -> None:
     wide = torch.randn(10, 10, dtype=torch.complex128)
     narrow = wide.to(torch.complex64)
@@ -130,3 +157,34 @@ def test_messages_stay_short() -> None:
     finding = check([torch.zeros(50, 60)], _expected(wide), WHOLE)
     assert finding is not None
     assert len(finding.during("x" * 700).message) <= 600
+
+
+def test_a_row_has_at_least_64_elements_and_never_those_of_another_call() -> None:
+    values = torch.arange(64.0).reshape(2, 2, 2, 8)
+    assert row_rms(values).shape == (1, 1, 1, 1)
+    assert row_rms(values, 1).shape == (2, 1, 1, 1)
+    assert row_rms(torch.ones(3, 64)).shape == (3, 1)
+    assert row_rms(torch.tensor(-2.0)) == 2
+
+
+def test_a_value_that_nearly_cancels_is_held_to_what_went_into_it() -> None:
+    wide = torch.randn(4, 16, 8, dtype=torch.float64)
+    wide[0, 0] = 1e-4
+    output = wide.float()
+    output[0, 0] += 2 * EPS
+    assert check([output], _expected(wide), WHOLE) is None
+
+
+def test_only_0_and_1_are_booleans() -> None:
+    true = torch.ones(8, dtype=torch.bool)
+    two = torch.full((8,), 2, dtype=torch.uint8).view(torch.bool)
+    finding = check([two], Expected([true], [true], 0), WHOLE)
+    assert finding is not None
+    assert "is 2, expected exactly 1" in finding.message
+
+
+@pytest.mark.parametrize(("style", "passes"), [("large mean", True), ("scale 1", False)])
+def test_a_large_mean_forgives_the_precision_that_it_takes(style: str, passes: bool) -> None:
+    wide = torch.randn(64, 64, dtype=torch.float64)
+    blocks = Blocks(BlockAxis(), (style,), (0,))
+    assert (check([(wide * (1 + 200 * EPS)).float()], _expected(wide), blocks) is None) == passes

@@ -154,3 +154,16 @@ def test_offsets_keep_their_ends_and_permutations_stay_permutations() -> None:
         o, p = (place.view(image) for place in slot.inputs)
         assert (int(o[0]), int(o[-1])) == (0, 20) and bool((o.diff() >= 0).all())
         assert len(p.unique()) == 50
+
+
+def test_large_values_are_all_negative_in_some_rows_and_tiny_ones_stand_beside_zeros() -> None:
+    described = variant(lambda x: x * 2, [torch.randn(40, 64)])
+    generator = torch.Generator().manual_seed(1)
+    (draw,) = draws("constants, ties and extremes", described, block_axis(described), generator, "")
+    parts = {style: draw.tensors[0][part] for style, part in draw.blocks.parts((40, 64))}
+    large, tiny = parts["large values"], parts["zeros and tiny values"]
+    negative = (large < 0).all(-1)
+    assert negative.any() and not negative.all()
+    assert float(large.abs().max()) > 65504 and float(large[negative].max()) < -1e4
+    assert sorted({bool(row.any()) for row in tiny}) == [False, True]
+    assert 0 < float(tiny.abs().max()) < 1e-10

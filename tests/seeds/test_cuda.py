@@ -78,6 +78,11 @@ def test_every_seed_compiles_without_spills(ctx: JobContext, family: str) -> Non
         torch_card("softmax", softmax(2, 8), softmax(2, 8, dim=0, variant_id="v1")),
         torch_card("softmax", softmax(2, 8), softmax(2, 8, dtype="fp64", variant_id="v1")),
         torch_card("group_norm", group_norm(2, 8, groups=2), group_norm(2, 8, groups=2, dtype="fp64", variant_id="v1")),
+        torch_card(
+            "group_norm",
+            group_norm(2, 8, groups=2),
+            group_norm(1, 2, 1 << 15, 1 << 16, groups=1, dtype="bf16", variant_id="v1"),
+        ),
         torch_card("batch_norm", batch_norm(2, 8, 4, 4), batch_norm(2, 8, 4, 4, training=True, variant_id="v1")),
         torch_card("gelu", pointwise(8, approximate="tanh"), pointwise(8, approximate="none", variant_id="v1")),
         torch_card(

@@ -14,8 +14,8 @@ from tests.conftest import REPOSITORY
 
 ORDER = [
     "capture_model", "list_operator_cards", "get_operator_card", "next_proposal", "submit_candidate", "get_candidate",
-    "search_status", "set_budget", "export_package", "job_status", "cancel_job", "compile_candidate", "validate",
-    "benchmark",
+    "profile_candidate", "search_status", "set_budget", "export_package", "job_status", "cancel_job",
+    "compile_candidate", "validate", "benchmark",
 ]  # fmt: skip
 CONTRACTS = {tool["name"]: tool for tool in contracts.contract()}
 each_tool = pytest.mark.parametrize("tool", CONTRACTS.values(), ids=CONTRACTS.keys())

@@ -12,6 +12,8 @@ from kforge_mcp.errors import UsageError
 
 DEFAULT = ("sm_80", "sm_90a", "sm_100")
 """Where there is no device: A100, H100 and B200."""
+_found: dict[str, list[str]] = {}
+"""What nvidia-smi said: it takes longer than a compilation, and devices stay."""
 _NAME = re.compile(r"(?P<kind>sm|compute)_(?P<number>\d{2,3})(?P<specific>[af]?)")
 
 
@@ -48,5 +50,10 @@ def _capabilities(ctx: JobContext) -> list[str]:
     program = shutil.which("nvidia-smi", path=ctx.environment.get("PATH", os.defpath))
     if program is None:
         return []
+    if program in _found:
+        return _found[program]
     run = ctx.run([program, "--query-gpu=compute_cap", "--format=csv,noheader"], timeout_s=20)
-    return re.findall(r"^\d+\.\d+$", run.stdout, re.MULTILINE) if run.returncode == 0 else []
+    if run.returncode != 0:
+        return []
+    _found[program] = re.findall(r"^\d+\.\d+$", run.stdout, re.MULTILINE)
+    return _found[program]

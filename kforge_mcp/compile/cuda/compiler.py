@@ -28,6 +28,7 @@ from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Interpreter
 from kforge_mcp.records.result import Diagnostic
 
+LINE_INFO = "--generate-line-info"
 _LOG_LIMIT = 200_000
 _UNIT_LOG_LIMIT = 20_000
 
@@ -64,8 +65,12 @@ def compile_cuda(
     limits: Limits | None = None,
     interpreter: Interpreter | None = None,
     architectures: Sequence[str] = (),
+    line_info: bool = False,
 ) -> CompileOutcome:
     """Compile a parsed plan to cubins (PTX for `compute_..`), or say why it cannot be.
+
+    With `line_info` the cubins know the source line of every instruction, for checkers and profilers; the code is the
+    same.
 
     A configuration or architecture that fails is left out, with a warning, as long as another one compiles.
 
@@ -85,7 +90,7 @@ def compile_cuda(
         archs = check_architectures(list(architectures), toolchain)
     else:
         archs = default_architectures(ctx, toolchain)
-    units = _units(plan, card, configs, archs, toolchain)
+    units = _units(plan, card, configs, archs, toolchain, line_info)
     if not units:
         message = "`where` claims no variant under the given configurations"
         return CompileFailed(reason="contract_error", message=message)
@@ -93,16 +98,23 @@ def compile_cuda(
     return _outcome(ctx, plan, units, entries, toolchain)
 
 
-def unit_options(plan: Plan, arch: str, toolchain: Toolchain) -> list[str]:
+def unit_options(plan: Plan, arch: str, toolchain: Toolchain, *, line_info: bool = False) -> list[str]:
     """NVRTC's options for a plan on an architecture."""
     options = [f"--gpu-architecture={arch}", "--std=c++17", *toolchain.include_options, "--ptxas-options=-v"]
+    if line_info:
+        options.append(LINE_INFO)
     if limits_cooperative_groups(plan.source):
         options.append("-D_CG_LIMIT_INCLUDED_DEPENDENCIES")
     return [*options, *sorted(plan.options)]
 
 
 def _units(
-    plan: Plan, card: OperatorCard, configs: list[Config], archs: Sequence[str], toolchain: Toolchain
+    plan: Plan,
+    card: OperatorCard,
+    configs: list[Config],
+    archs: Sequence[str],
+    toolchain: Toolchain,
+    line_info: bool,
 ) -> list[Unit]:
     found: list[Unit] = []
     identity = toolchain.identity
@@ -110,7 +122,7 @@ def _units(
         for group in groups(plan, card, config):
             program = cuda_program(plan, card, group, config)
             for arch in archs:
-                options = unit_options(plan, arch, toolchain)
+                options = unit_options(plan, arch, toolchain, line_info=line_info)
                 flags = [option for option in options if not option.startswith("-I")] + list(program.names)
                 key = unit_key(program.whole, flags, identity)
                 found.append(Unit(config, group, arch, program, options, key))
@@ -141,7 +153,9 @@ def _entries(ctx: JobContext, plan: Plan, units: list[Unit], toolchain: Toolchai
         ctx.progress(f"compiling {len(missing)} of {len(by_key)} binaries")
 
         def compile_one(unit: Unit) -> tuple[str, Entry]:
-            request = Request(unit.program.prelude, unit.program.text, unit.options, list(unit.program.names), True)
+            # Line information changes what a precompiled header holds.
+            pch = LINE_INFO not in unit.options
+            request = Request(unit.program.prelude, unit.program.text, unit.options, list(unit.program.names), pch)
             answer = compile_program(ctx, toolchain, request, limits)
             entry = examine(plan, unit.program.launches, answer, limits).model_copy(update={"text": unit.text})
             if entry.reason == "limit_exceeded":

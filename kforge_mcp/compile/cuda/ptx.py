@@ -34,8 +34,9 @@ REFUSED_OPCODES = {
 }
 """Instructions that inline assembly may not have, and why."""
 
-REFUSED_REGISTERS = re.compile(r"%(?:pm\d+(?:_64)?|envreg\d+)\b")
-"""Performance counters and the driver's own registers."""
+REFUSED_REGISTERS = re.compile(r"%(?:pm\d+(?:_64)?|envreg\d+|(?P<phase>gridid|globaltimer(?:_lo|_hi)?))\b")
+"""Performance counters, the driver's own registers, and what tells one launch from another: the number of the grid
+and the time of day."""
 
 GRID_SYNC_REGISTERS = frozenset({"%envreg1", "%envreg2"})
 """The address of the grid's barrier, which `cooperative_groups::this_grid()` reads."""
@@ -153,7 +154,9 @@ def refused_assembly(ptx: str, source: str) -> list[Finding]:
                 message = f"inline assembly may not use `{directive}`: it declares something outside the kernel"
                 findings[directive] = Finding(message, directive)
             elif register and register[0] not in own:
-                message = f"inline assembly may not read `{register[0]}`: it belongs to the driver and the profiler"
+                owner = "it belongs to the driver and the profiler"
+                why = "it tells one call from another" if register["phase"] else owner
+                message = f"inline assembly may not read `{register[0]}`: {why}"
                 findings[register[0]] = Finding(message, register[0])
     return list(findings.values())
 

@@ -58,7 +58,7 @@ def _types(group: Group) -> str:
 
 
 def _cubin(ctx: JobContext, plan: Plan, program: Program, arch: str, toolchain: Toolchain) -> Path:
-    options = [*unit_options(plan, arch, toolchain), "--generate-line-info"]
+    options = unit_options(plan, arch, toolchain, line_info=True)
     # Line information changes what a precompiled header holds; a single compilation is not worth one of its own.
     request = Request(program.prelude, program.text, options, list(program.names), pch=False)
     answer = compile_program(ctx, toolchain, request, Limits())

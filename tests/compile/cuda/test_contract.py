@@ -75,6 +75,9 @@ struct Traits { static constexpr int shifts[4] = {1, 2, 3, 4}; };
         ('asm volatile("pmevent 1;");', "`pmevent`"),
         ('asm volatile("mov.u32 %0, %%pm0;" : "=r"(value)); n += value;', "`%pm0`"),
         ('asm volatile("mov.u32 %0, %%envreg3;" : "=r"(value)); n += value;', "`%envreg3`"),
+        ('long long id; asm volatile("mov.u64 %0, %%gridid;" : "=l"(id)); n += id;', "`%gridid`"),
+        ('long long ns; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)); n += ns;', "`%globaltimer`"),
+        ('asm volatile("mov.u32 %0, %%globaltimer_lo;" : "=r"(value)); n += value;', "`%globaltimer_lo`"),
         ('asm volatile("mov.u32 %0, %%envreg1;" : "=r"(value)); n += value;', "`%envreg1`"),
         ('asm volatile("mov.u32 %0, %%env" "reg2;" : "=r"(value)); n += value;', "`%envreg2`"),
     ],
@@ -138,6 +141,8 @@ def test_headers_in_comments_and_quotes_and_shims_are_no_trouble(cuda: CompileCu
 """
     use = """
     static_assert(std::numeric_limits<int>::max() == 2147483647 && sizeof(int64_t) == 8);
+    static_assert(std::is_same_v<std::make_index_sequence<5>, std::index_sequence<0, 1, 2, 3, 4>>);
+    static_assert(std::is_same_v<std::make_integer_sequence<int, 0>, std::integer_sequence<int>>);
     static_assert(std::is_same_v<std::remove_cvref_t<const float&>, float>);
     std::array<float, 2> pair{std::max(scale, 1.f), std::sqrt(scale)};
     assert(n > 0);

@@ -22,7 +22,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from ._cards import Card, Dispatcher
-from ._library import load, manifest, namespace
+from ._devices import loaded, places
+from ._library import UnsupportedError, load, manifest, namespace
 from ._swap import Layer, swap_in, swap_out
 
 _is_compiling = torch.compiler.is_compiling
@@ -73,16 +74,19 @@ def attach(model: torch.nn.Module, *, on_error: Literal["raise", "fallback"] = "
 
     An error inside a kernel is raised, or with `on_error="fallback"` counted, logged once, and the original is
     called; the latest choice holds for the whole package. Functions are replaced where modules loaded by now hold
-    them. A class or function whose source differs from the captured one is left alone. Raises `UnsupportedError` where
-    this machine cannot run the kernels.
+    them. A class or function whose source differs from the captured one is left alone. GPU kernels are loaded on the
+    devices that the model is on now: after a move to another one, attach again. Raises `UnsupportedError` where this
+    machine cannot run the kernels.
     """
     if on_error not in ("raise", "fallback"):
         raise ValueError(f"on_error is 'raise' or 'fallback', not {on_error!r}")
     with _lock:
         known = _models.get(id(model))
         if known is not None and known[0]() is model:
+            _serve(model, known[2])
             return known[2]
         result = Attached()
+        _serve(model, result)
         for card in cards():
             card.on_error = on_error
         swapped = _swap_modules(model, result)
@@ -111,6 +115,7 @@ def detach(model: torch.nn.Module | None = None) -> None:
 def enabled(*, on_error: Literal["raise", "fallback"] = "raise") -> Iterator[None]:
     """Let the kernels of function cards serve calls made in this block, whatever model makes them."""
     with _lock:
+        _serve(None, Attached())
         for card in cards():
             card.on_error = on_error
         _patch_functions()
@@ -168,6 +173,19 @@ def points() -> list[Point]:
         if card is not None:
             found.append(Point(card.name, cls, "forward", vars(cls)["forward"], vars(cls)["_kforge_base"].forward))
     return found
+
+
+def _serve(model: torch.nn.Module | None, result: Attached) -> None:
+    """Load the kernels on the model's devices; one that cannot run them is noted if another can."""
+    reasons = {place: loaded(place) for place in places(model)}
+    if all(reasons.values()):
+        raise UnsupportedError("; ".join(reasons.values()))
+    for place, reason in reasons.items():
+        if reason:
+            result.left_alone[str(place)] = reason
+            continue
+        for card in cards():
+            card.serve_on(place)
 
 
 def _swap_modules(model: torch.nn.Module, result: Attached) -> list[torch.nn.Module]:

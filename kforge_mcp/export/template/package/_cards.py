@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import operator
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,7 @@ _REMEMBERED_MISSES = 4096
 _is_compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
 _autocast_enabled = torch.is_autocast_enabled
+_capturing = torch.cuda.is_current_stream_capturing
 # Inside vmap, grad and the like a wrapped tensor looks like a plain one from Python; only this tells.
 _functorch_layer = torch._C._functorch.peek_interpreter_stack
 
@@ -35,15 +37,21 @@ class Variant:
 
     def __init__(self, index: int, entry: dict[str, Any], bound: tuple[Any, ...], card: Card) -> None:
         self.index = index
-        self.key = (
-            *[captured_facts(value, entry["tensors"]) for value in bound],
-            *[_state_facts(item, entry["tensors"]) for item in entry["state"]],
-        )
+        self._entry = entry
+        self._bound = bound
         steps = [None if tensor is None else _find(tensor, bound, entry, card) for tensor in entry["operands"]]
         self.pick = _picker(steps)
         self.single = len(entry["outputs"]) == 1
         self.plain = entry["output_tree"] == {"t": 0} and self.single
         self.result = build_result(entry["output_tree"])
+
+    def key(self, place: torch.device) -> tuple[Any, ...]:
+        """The facts of the captured call with its tensors on a device."""
+        tensors = [{**spec, "device": place} for spec in self._entry["tensors"]]
+        return (
+            *[captured_facts(value, tensors) for value in self._bound],
+            *[_state_facts(item, tensors) for item in self._entry["state"]],
+        )
 
 
 def _state_facts(item: dict[str, Any], tensors: list[dict[str, Any]]) -> tuple[Any, ...]:
@@ -74,14 +82,26 @@ class Card:
         self.errors = 0
         self.misses: dict[str, int] = {}
         self.device = torch.device(entry["device"]).type
-        self.operator = getattr(getattr(torch.ops, namespace), entry["operator"]).default
+        # The function behind the overload: its `__call__` would add a Python call to every call.
+        self.operator = getattr(getattr(torch.ops, namespace), entry["operator"]).default.op
         state = entry["variants"][0]["state"]
         self.readers = [_reader(item["path"], item["role"], item["value"]) for item in state]
         self.explained: dict[Any, str] = {}
+        self.places: list[torch.device] = []
+        self._dispatchers: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
+
+    def serve_on(self, place: torch.device) -> None:
+        """Let calls on a device be served, on which the kernels were loaded."""
+        if place not in self.places:
+            self.places.append(place)
+            for dispatcher in list(self._dispatchers):
+                dispatcher.serve_on(place)
 
     def dispatcher(self, original: Callable[..., Any], *, method: bool) -> Dispatcher:
         """The lookup for one original, whose signature says how arguments are bound."""
-        return Dispatcher(self, original, method=method)
+        made = Dispatcher(self, original, method=method)
+        self._dispatchers.add(made)
+        return made
 
     def miss(self, reason: str) -> None:
         """Count a call that goes to the original."""
@@ -105,17 +125,22 @@ class Dispatcher:
         self._card = card
         self._bind = Binder(original, skip_self=method)
         self._table: dict[Any, Variant] = {}
+        self._variants: list[Variant] = []
         self.unusable = ""
         for index, entry in enumerate(card.entry["variants"]):
             trees = tuple(Tree(tree) for tree in entry["call"]["args"])
             named = {name: Tree(tree) for name, tree in entry["call"]["kwargs"].items()}
             try:
-                variant = Variant(index, entry, self._bind(trees, named), card)
+                self._variants.append(Variant(index, entry, self._bind(trees, named), card))
             except Unserved as outcome:
                 self.unusable = f"the captured call does not fit the signature here ({outcome})"
-            else:
-                self._table[variant.key] = variant
+        for place in card.places:
+            self.serve_on(place)
         self.find: Find = self._lookup()
+
+    def serve_on(self, place: torch.device) -> None:
+        """Find calls whose tensors are on this device."""
+        self._table.update({variant.key(place): variant for variant in self._variants})
 
     def _lookup(self) -> Find:
         """The lookup as one closure: it runs on every call, so nothing is fetched from an object that need not be.
@@ -125,6 +150,8 @@ class Dispatcher:
         """
         card, bind, find, readers, explain = self._card, self._bind, self._table.get, self._card.readers, self._explain
         device = card.device
+        # A kernel that was not accepted under CUDA graphs is not recorded into one.
+        capturing = None if device != "cuda" or "cuda_graph" in card.entry["modes"] else _capturing
 
         def lookup(receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Found | None:
             try:
@@ -152,6 +179,8 @@ class Dispatcher:
                 card.miss("autocast")
             elif _functorch_layer() is not None:
                 card.miss("functorch")
+            elif capturing is not None and capturing():
+                card.miss("mode")
             else:
                 return variant, tensors
             return None

@@ -69,9 +69,9 @@ def _rare(kind: type, value: Any) -> tuple[Any, ...]:
 
 
 def tensor_facts(spec: dict[str, Any]) -> tuple[Any, ...]:
-    """The facts of a tensor that the manifest describes."""
+    """The facts of a tensor that the manifest describes, on the device that was added to it."""
     shape, stride = tuple(spec["shape"]), tuple(spec["stride"])
-    return (DTYPES[spec["dtype"]], shape, stride, torch.device(spec["device"]), torch.strided)
+    return (DTYPES[spec["dtype"]], shape, stride, spec["device"], torch.strided)
 
 
 def tree_facts(tree: dict[str, Any], tensors: list[dict[str, Any]]) -> tuple[Any, ...]:

@@ -1,4 +1,7 @@
-"""The compiled part: checked against the manifest, loaded once, its operators made known to torch."""
+"""The compiled part: checked against the manifest, loaded once, its operators made known to torch.
+
+Kernels are loaded per device: for the CPU with the library, for a GPU when a model on it is attached.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import functools
 import hashlib
 import json
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +42,7 @@ def namespace() -> str:
 
 @functools.lru_cache(maxsize=1)
 def load() -> ctypes.CDLL:
-    """Load the kernels and register their operators; later calls return the same library.
+    """Load the operators and register them; later calls return the same library.
 
     Raises `UnsupportedError` before anything is loaded that could not run here.
     """
@@ -53,14 +57,25 @@ def load() -> ctypes.CDLL:
     library = ctypes.CDLL(path)
     library.kforge_load.restype = ctypes.c_char_p
     library.kforge_cloned.restype = ctypes.c_int64
-    for card, entry in enumerate(content["cards"]):
-        for variant, captured in enumerate(entry["variants"]):
-            kernel = str(FOLDER / captured["kernel"])
-            failure = library.kforge_load(card, variant, kernel.encode(), captured["entry"].encode())
-            if failure:
-                raise UnsupportedError(f"{captured['kernel']} cannot be loaded: {failure.decode(errors='replace')}")
+    for entry in content["cards"]:
         _register_fake(content["name"], entry)
+    if content["target"] == "cpu":
+        failure = load_kernels(library, 0, lambda kernels: kernels[0])
+        if failure:
+            raise UnsupportedError(failure)
     return library
+
+
+def load_kernels(library: ctypes.CDLL, device: int, choose: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> str:
+    """Load every variant's kernels on a device; `choose` picks the file. Returns why it cannot be, or nothing."""
+    for card, entry in enumerate(manifest()["cards"]):
+        for variant, captured in enumerate(entry["variants"]):
+            kernel = choose(captured["kernels"])
+            path, symbols = str(FOLDER / kernel["file"]), "\n".join(kernel["symbols"])
+            failure = library.kforge_load(card, variant, device, path.encode(), symbols.encode())
+            if failure:
+                return f"{kernel['file']} cannot be loaded: {failure.decode(errors='replace')}"
+    return ""
 
 
 def check_machine(content: dict[str, Any]) -> None:

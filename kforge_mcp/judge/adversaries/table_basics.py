@@ -1,30 +1,23 @@
-"""Ways to fool a judge, as candidates: name, card, source, the reasons that are right. Rows are those of the
-catalogue in docs/judging.md."""
+"""The plainest form of each cheat. Rows as in docs/judging.md."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tests.judge import cards, kernels
-from tests.judge.cards import Make
-from tests.judge.kernels import LAYER_NORM_ROWS, RMS_ROWS, SOFTMAX_ROWS
+from kforge_mcp.judge.adversaries import cards, kernels
+from kforge_mcp.judge.adversaries.cheat import Cheat
+from kforge_mcp.judge.adversaries.kernels import LAYER_NORM_ROWS, RMS_ROWS, SOFTMAX_ROWS
 
 
-@dataclass(frozen=True)
-class Cheat:
-    """`timed`: only timing can catch it, so a few pairs are measured too. `says` stands in the message."""
-
-    row: int
-    name: str
-    make: Make
-    source: str
-    reasons: tuple[str, ...]
-    timed: bool = False
-    says: str = ""
-
-
-def _rms(row: int, name: str, body: str, *reasons: str, before: str = "", timed: bool = False, says: str = "") -> Cheat:
-    return Cheat(row, name, cards.RMS_NORM, kernels.rms_norm(body, before), reasons, timed, says)
+def _rms(
+    row: int,
+    name: str,
+    body: str,
+    *reasons: str,
+    before: str = "",
+    timed: bool = False,
+    says: str = "",
+    alone: bool = False,
+) -> Cheat:
+    return Cheat(row, name, cards.RMS_NORM, kernels.rms_norm(body, before), reasons, timed, says, alone=alone)
 
 
 def _softmax(row: int, name: str, body: str, *reasons: str, before: str = "", timed: bool = False) -> Cheat:
@@ -56,7 +49,7 @@ _SYSTEM = """#include <unistd.h>
 """
 _VIOLATION = "sandbox_violation"
 
-CHEATS = [
+BASICS = [
     _softmax(1, "zeros for softmax", "  for (int64_t i = 0; i < rows * n; ++i) y[i] = 0;", "wrong_result"),
     Cheat(
         2,
@@ -98,6 +91,7 @@ CHEATS = [
         + "  if (count < 4096) { key[count] = x[0]; kept[count] = (float*)std::malloc(sizeof(float) * rows * n);\n"
         "    for (int64_t j = 0; j < rows * n; ++j) kept[count][j] = y[j]; ++count; }\n",
         "wrong_result",
+        "nan_mismatch",
         timed=True,
     ),
     _rms(
@@ -209,6 +203,7 @@ CHEATS = [
         RMS_ROWS,
         "crashed",
         before="struct Early { Early() { std::_Exit(0); } } early;\n",
+        alone=True,
     ),
     _rms(
         23,
@@ -216,6 +211,7 @@ CHEATS = [
         RMS_ROWS,
         "crashed",
         before="struct Early { Early() { throw 1; } } early;\n",
+        alone=True,
     ),
     _rms(23, "throws", "  throw 1;", "crashed", says="an exception that left the kernel"),
     _rms(23, "aborts", "  std::abort();", "crashed", says="as after abort()"),
@@ -235,6 +231,7 @@ CHEATS = [
         RMS_ROWS,
         _VIOLATION,
         before=_SYSTEM + "struct Early { Early() { open(\"x\", O_CREAT | O_WRONLY, 0600); } } early;\n",
+        alone=True,
     ),
     _rms(24, "opens a socket", "  socket(AF_INET, SOCK_STREAM, 0);\n" + RMS_ROWS, _VIOLATION, before=_SYSTEM),
     _rms(24, "kills its parent", "  kill(getppid(), SIGKILL);\n" + RMS_ROWS, _VIOLATION, before=_SYSTEM),
@@ -324,46 +321,3 @@ CHEATS = [
         ("wrong_result",),
     ),
 ]  # fmt: skip
-
-HONEST = [
-    ("RMS norm", cards.RMS_NORM, kernels.rms_norm(RMS_ROWS)),
-    (
-        "RMS norm, one plain sum after the other",
-        cards.RMS_NORM,
-        kernels.rms_norm(
-            RMS_ROWS.replace("#pragma omp parallel for", "").replace("#pragma omp simd reduction(+:s)", "")
-        ),
-    ),
-    ("RMS norm in double", cards.RMS_NORM, kernels.rms_norm(RMS_ROWS.replace("float s = 0", "double s = 0"))),
-    ("softmax", cards.SOFTMAX, kernels.softmax(SOFTMAX_ROWS)),
-    ("layer norm, two passes", cards.LAYER_NORM, kernels.layer_norm(LAYER_NORM_ROWS)),
-    (
-        "layer norm in double",
-        cards.LAYER_NORM,
-        kernels.layer_norm(LAYER_NORM_ROWS.replace("float s = 0", "double s = 0")),
-    ),
-    ("relu", cards.RELU, kernels.relu("  for (int64_t i = 0; i < n; ++i) y[i] = x[i] <= 0 ? 0 : x[i];")),
-    (
-        "arg max",
-        cards.ARGMAX,
-        kernels.file(
-            '["x", "x.shape[0]", "x.shape[1]", "out"]',
-            "#include <cstdint>\n"
-            'extern "C" void kernel(const float* x, int64_t rows, int64_t n, int64_t* y) {\n'
-            "  for (int64_t r = 0; r < rows; ++r) { const float* a = x + r * n; int64_t best = 0;\n"
-            "    for (int64_t i = 1; i < n; ++i)\n"
-            "      if (a[best] == a[best] && (a[i] > a[best] || a[i] != a[i])) best = i;\n"
-            "    y[r] = best; } }\n",
-        ),
-    ),
-    (
-        "addition into an out",
-        cards.ADD_IN_PLACE,
-        kernels.file(
-            '["x", "y", "x.numel", "out"]',
-            "#include <cstdint>\n"
-            'extern "C" void kernel(const float* x, const float* y, int64_t n, float* out) {\n'
-            "  for (int64_t i = 0; i < n; ++i) out[i] = x[i] + y[i]; }\n",
-        ),
-    ),
-]

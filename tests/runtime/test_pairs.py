@@ -1,0 +1,69 @@
+"""Where the sides of a timed pair run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kforge_mcp.runtime.pairs import Timing
+from kforge_mcp.runtime.sides import Side
+
+
+class Place:
+    """Stands for a side: notes where it was put."""
+
+    def __init__(self, allowed: bool = True) -> None:
+        self.places: list[int] = []
+        self._allowed = allowed
+
+    def pin(self, processor: int, processors: set[int]) -> bool:
+        self.places.append(processor)
+        return self._allowed
+
+
+def timing(twin: Any, processors: set[int]) -> Any:
+    made = object.__new__(Timing)
+    made._twin, made._processors = twin, processors
+    made._dice, made._subject = random.Random(1), SimpleNamespace(notes=[])
+    return made
+
+
+def test_both_sides_of_a_pair_share_a_processor_and_pairs_change_it() -> None:
+    twin, other = Place(), Place()
+    subject = timing(twin, {0, 1, 2})
+    for _ in range(40):
+        subject._put_on_one_processor(other)
+    assert twin.places == other.places
+    assert set(twin.places) == {0, 1, 2}
+    assert subject._subject.notes == []
+
+
+def test_what_the_system_refuses_is_noted_once() -> None:
+    subject = timing(Place(), {0, 1})
+    for _ in range(3):
+        subject._put_on_one_processor(Place(allowed=False))
+    assert len(subject._subject.notes) == 1
+
+
+def test_a_process_is_put_on_one_processor() -> None:
+    processors = os.sched_getaffinity(0)
+    if len(processors) < 2:
+        pytest.skip("one processor only")
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        side = object.__new__(Side)
+        side.pid = pid
+        assert side.pin(min(processors), processors)
+        assert os.sched_getaffinity(pid) == {min(processors)}
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert not side.pin(min(processors), processors)
