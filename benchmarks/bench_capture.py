@@ -105,7 +105,7 @@ def write(rows: list[dict[str, Any]], packages: str) -> str:
         "libraries, three times, are most of them.",
         "",
         "| workload | cards (eligible) | variants (replayed from samples) | plain forward | capture (processor time) "
-        "| extra memory | what a specialist would name: place by gain | faults |",
+        "| extra memory | what a specialist would name: place in the list | faults |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in measured:
