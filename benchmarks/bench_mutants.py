@@ -1,4 +1,4 @@
-"""Ten thousand small faults in honest kernels: does the judge see every one that can be seen?
+"""Thousands of small faults in honest kernels: does the judge see every one that can be seen?
 
     python benchmarks/bench_mutants.py [--count N] [--seed S] [--kernel PART] [--json FILE]
 

@@ -35,9 +35,12 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Sanitized:
-    """What the sanitizers said: nothing (`clean`), a fault of the candidate, or why they could not be asked."""
+    """What the sanitizers said: nothing (`clean`), a fault of the candidate, or why they could not be asked.
 
-    status: Literal["clean", "finding", "unavailable"]
+    A CUDA candidate that holdout confirmed is `checked` by NVIDIA's tools instead: `message` is what they said.
+    """
+
+    status: Literal["clean", "finding", "unavailable", "checked"]
     message: str
     line: int = 0
     """Of the candidate's source, from 1; 0 where unknown."""
@@ -48,8 +51,6 @@ def sanitize(ctx: JobContext, project: Project, claim: Claim) -> Sanitized:
 
     Raises `JobCancelled`.
     """
-    if claim.plan.target != "cpu":
-        return Sanitized("unavailable", "the sanitizers check candidates for the CPU")
     compiled = compile_candidate(ctx, claim.plan, claim.card, [claim.config], sanitized=True)
     if not isinstance(compiled, Compiled):
         return Sanitized("unavailable", f"it does not compile with the sanitizers: {compiled.message[:300]}")

@@ -212,7 +212,7 @@ def _check_block(
     the candidate may be off by its own error and eager's, as in timed calls."""
     if c.numel() == 0:
         return None
-    tolerance = slack(c.dtype if not c.is_complex() else torch.float32, longest)
+    tolerance = slack(c.dtype.to_real(), longest)
     if c.dtype.itemsize > 2:
         tolerance *= forgiven
     wide_c, wide_e, wide_o = (real_parts(t).double() for t in (c, e, o))

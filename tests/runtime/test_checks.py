@@ -152,6 +152,14 @@ def test_complex_outputs_are_compared_part_by_part() -> None:
     assert check([bad], known, WHOLE) is not None
 
 
+def test_double_complex_outputs_are_not_held_to_the_tolerance_of_single_ones() -> None:
+    wide = torch.randn(40, 40, dtype=torch.complex128)
+    known = Expected([wide.clone()], [wide], 0)
+    assert check([wide.clone()], known, WHOLE) is None
+    rounded = check([wide.to(torch.complex64).to(torch.complex128)], known, WHOLE)
+    assert rounded is not None and rounded.reason == "wrong_result"
+
+
 def test_messages_stay_short() -> None:
     wide = torch.randn(50, 60, dtype=torch.float64)
     finding = check([torch.zeros(50, 60)], _expected(wide), WHOLE)

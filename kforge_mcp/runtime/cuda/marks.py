@@ -87,7 +87,7 @@ class Marker:
         self._generator = torch.Generator(self._device).manual_seed(seed & (2**63 - 1))
         self._layouts = [_layout(tensor, list(known)) for tensor, known in zip(outputs, errors, strict=True)]
         self._tolerance = [
-            0.0 if layout.exact else slack(_real_dtype(tensor.dtype), longest)
+            0.0 if layout.exact else slack(tensor.dtype.to_real(), longest)
             for layout, tensor in zip(self._layouts, outputs, strict=True)
         ]
         self._widest = max((layout.width for layout in self._layouts), default=1)
@@ -356,7 +356,3 @@ def _matrix(output: torch.Tensor, layout: _Layout) -> torch.Tensor:
 
 def _describe(layout: _Layout, flat: int) -> str:
     return str(list(position(flat // layout.parts, layout.shape)))
-
-
-def _real_dtype(dtype: torch.dtype) -> torch.dtype:
-    return torch.float32 if dtype.is_complex else dtype
