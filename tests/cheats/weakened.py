@@ -198,7 +198,7 @@ def main() -> None:
     assert spec is not None and spec.loader is not None
     runtime = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runtime)
-    runtime._become_package()
+    runtime.become_package()
     evaluator = _module("evaluator")
     referee = evaluator.Referee
 
