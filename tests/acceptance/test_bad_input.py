@@ -59,9 +59,9 @@ async def test_an_entry_that_cannot_be_captured_is_named_with_the_reason(user: U
 CANDIDATES = {
     "volatile int* p = nullptr; *p = 1;": ("crashed", "SIGSEGV"),
     "exit(0);": ("crashed", "exit status 0"),
-    f"{GOOD} if (fork() == 0) for (;;) sleep(1);": ("sandbox_violation", "processes"),
+    f"{GOOD} if (fork() == 0) for (;;) sleep(1);": ("sandbox_violation", "clone"),
     "std::vector<std::vector<char>> v; for (;;) v.emplace_back(1 << 26, 1);": ("out_of_memory", "memory"),
-    'FILE* f = fopen("fill", "w"); for (;;) fputs("x", f);': ("sandbox_violation", "files"),
+    'FILE* f = fopen("fill", "w"); for (;;) fputs("x", f);': ("sandbox_violation", "openat"),
 }
 
 
