@@ -9,12 +9,14 @@ export OMP_WAIT_POLICY := passive
 
 setup: $(SERVER)/.ready $(MODEL)/.ready
 
-$(SERVER)/.ready: pyproject.toml constraints.txt
+$(SERVER)/.ready: pyproject.toml constraints.txt constraints-cuda.txt
+	@echo "making $(SERVER): the server, its tests and NVRTC, about 0.5 GB"
 	$(PYTHON) -m venv $(SERVER)
-	$(SERVER)/bin/python -m pip install -q -c constraints.txt -e '.[dev]'
+	$(SERVER)/bin/python -m pip install -q -c constraints.txt -c constraints-cuda.txt -e '.[dev]'
 	touch $@
 
 $(MODEL)/.ready: constraints.txt
+	@echo "making $(MODEL): torch and transformers; the torch of PyPI brings CUDA's libraries, several GB"
 	$(PYTHON) -m venv $(MODEL)
 	$(MODEL)/bin/python -m pip install -q -c constraints.txt torch transformers diffusers pytest pytest-timeout hypothesis
 	touch $@

@@ -21,7 +21,9 @@ from mcp import Client, StdioServerParameters
 
 from kforge_mcp.cli.demo_screen import Screen
 
-LLAMA = Path(__file__).resolve().parents[2] / "examples" / "llama.py"
+_INSTALLED = Path(__file__).with_name("demo_llama.py")
+LLAMA = _INSTALLED if _INSTALLED.exists() else Path(__file__).resolve().parents[2] / "examples" / "llama.py"
+"""The wheel carries the example beside this file."""
 PACKAGE = "llama_kernels"
 Row = dict[str, Any]
 
@@ -42,9 +44,12 @@ def run(options: argparse.Namespace) -> int:
     screen = Screen()
     try:
         return asyncio.run(_demo(options, screen))
-    except ToolFailedError as failure:
+    except* ToolFailedError as failures:  # the client's task groups wrap what is raised inside them
+        failure: BaseException = failures
+        while isinstance(failure, BaseExceptionGroup):
+            failure = failure.exceptions[0]
         screen.failure(str(failure))
-        return 1
+    return 1
 
 
 class ToolFailedError(Exception):

@@ -129,10 +129,13 @@ def _model_interpreter(python: str) -> Iterator[Finding]:
     from kforge_mcp.engine.interpreter import find_interpreter
 
     try:
-        found = find_interpreter(python, None)
+        found = find_interpreter(python, Path.cwd())
     except KForgeError as error:
         yield Finding(
-            "model interpreter", "problem", str(error), "pip install 'torch>=2.10' into the model's environment"
+            "model interpreter",
+            "problem",
+            str(error),
+            "run doctor in the model's folder or with --python; without any torch: pip install 'torch>=2.10' there",
         )
         return
     cuda = f"CUDA {found.cuda_version}" if found.cuda_version else "without CUDA"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kforge_mcp.cli.findings import Finding
@@ -31,7 +32,7 @@ def cuda_findings(root: str, python: str) -> Iterator[Finding]:
         return
     interpreter: Interpreter | None = None
     try:
-        interpreter = find_interpreter(python, None)
+        interpreter = find_interpreter(python, Path.cwd())
     except KForgeError:
         pass
     try:

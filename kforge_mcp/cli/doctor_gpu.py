@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kforge_mcp.cli.findings import Finding
@@ -23,8 +24,9 @@ def gpu_findings(root: str, python: str) -> Iterator[Finding]:
 
     try:
         workspace = Workspace.open(root or default_root())
-        interpreter = find_interpreter(python, None)
+        interpreter = find_interpreter(python, Path.cwd())
     except (KForgeError, OSError):
+        yield Finding("GPU", "warning", "not looked at: there is no model interpreter", "see model interpreter")
         return
     try:
         with JobContext.standalone(workspace, tool="doctor") as ctx:

@@ -80,7 +80,7 @@ def run_suite(python: str, entries: Sequence[Cheat | Honest]) -> Outcome:
     from kforge_mcp.judge.adversaries.bench import Bench
     from kforge_mcp.store.workspace import Workspace
 
-    found = find_interpreter(python, None)
+    found = find_interpreter(python, Path.cwd())
     with tempfile.TemporaryDirectory(prefix="kforge-doctor-") as folder:
         workspace = Workspace.open(Path(folder) / "workspace")
         try:

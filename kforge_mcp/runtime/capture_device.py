@@ -40,7 +40,11 @@ def require_target(target: str) -> None:
     """Raise `Refusal` where this process cannot run on the target at all."""
     missing = missing_cuda() if target == "cuda" else ""
     if missing:
-        raise Refusal("contract", f"target_unavailable: target='cuda' was asked for, but {missing}")
+        raise Refusal(
+            "contract",
+            f"target_unavailable: target='cuda' was asked for, but {missing}. Pass python= of an environment whose "
+            "torch has CUDA, on a machine with an NVIDIA GPU, or target='cpu': there candidates for CUDA compile too.",
+        )
 
 
 def building_device(target: str) -> str:

@@ -56,6 +56,24 @@ def test_the_demo_captures_repairs_searches_and_exports(tmp_path: Path, model_py
     assert "repaired from the text" in " ".join(done.stdout.split())
 
 
+def test_a_tool_that_fails_ends_the_demo_with_its_sentence(tmp_path: Path, model_python: str) -> None:
+    command = [sys.executable, "-m", "kforge_mcp.cli.main", "demo", "--entry", "missing.py:build", "--workspace", "w"]
+    environment = {**os.environ, "KFORGE_PYTHON": model_python, "KFORGE_ENGINE_IDLE_S": "5"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "there is no such file" in said
+    assert "Traceback" not in said
+
+
+def test_the_model_environment_is_free_to_take_the_cuda_packages_of_its_torch() -> None:
+    root = Path(__file__).resolve().parents[2]
+    pins = (root / "constraints.txt").read_text().splitlines()
+    assert not [pin for pin in pins if pin.startswith(("nvidia-", "cuda-"))]
+    rule = (root / "Makefile").read_text().split("$(MODEL)/.ready: ")[1].split("\n\n")[0]
+    assert "constraints-cuda.txt" not in rule
+
+
 def test_repair_follows_the_suggestion_on_the_line_that_is_named() -> None:
     source = "qs\nqs q\n"
     verdict = {"diagnostics": [{"line": 2, "message": "unknown name `qs`", "hint": "did you mean `q`?"}]}
