@@ -245,6 +245,9 @@ def _judge(ctx: JobContext, project: Project, card: OperatorCard, candidate: Can
     )
     wanted = tuple(stage for stage in STAGES[1:] if stage in stages)
     if not wanted:
+        if candidate.target != project.target:
+            text = f"compiled only: the project was captured on {project.device.name}, so it cannot be judged there."
+            compiled = compiled.model_copy(update={"message": text})
         return _Judged([compiled], log=outcome.log)
     if candidate.target != project.target:
         return _Judged([compiled, _unavailable(project, compiled)], log=outcome.log)

@@ -149,6 +149,8 @@ def _advice(result: StageResult) -> str:
         return (
             "Repair the source and call submit_candidate again with the same lease_id, or take another next_proposal."
         )
+    if result.stage == "compile" and result.message:
+        return "get_candidate(part='sass') and profile_candidate show its code; capture on that target to judge it."
     if result.stage == "compile":
         return "Call benchmark with this candidate_id to validate and time it."
     if result.stage == "validate":

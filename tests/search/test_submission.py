@@ -257,6 +257,7 @@ def test_a_cuda_candidate_of_a_cpu_project_compiles_and_is_not_judged(workspace:
     assert made.candidate.target == "cuda"
     compiled = judge_again(workspace, made.candidate.candidate_id, ("compile",))
     assert (compiled["stage"], compiled["status"], compiled["passed"]) == ("compile", "ok", True)
+    assert compiled["message"].startswith("compiled only: the project was captured on")
     assert any(note.startswith("sm_90a: scaled: ") and "registers, no spills" in note for note in compiled["notes"])
     judged = judge_again(workspace, made.candidate.candidate_id)
     assert (judged["stage"], judged["reason"]) == ("validate", "target_unavailable")

@@ -6,9 +6,11 @@ import re
 
 from kforge_mcp.candidate.plan import Rejected, configurations, parse_plan
 from kforge_mcp.records.project import DeviceInfo
+from kforge_mcp.records.result import StageResult
 from kforge_mcp.records.variant import Argument
 from kforge_mcp.server.card_page import card_page
 from kforge_mcp.server.resources import guide
+from kforge_mcp.server.stage import stage_versions
 from kforge_mcp.store import projects
 from kforge_mcp.store.workspace import Workspace
 from tests.search.building import make_card, make_project, make_variant, store_card
@@ -38,3 +40,12 @@ def test_the_cuda_candidate_of_the_guide_is_read_without_complaint() -> None:
     plan = parse_plan(block, card, "cuda")
     assert not isinstance(plan, Rejected), plan.message
     assert [config["BLOCK"] for config in configurations(plan)] == [128, 256, 512]
+
+
+def test_what_compiled_for_another_target_is_not_sent_to_the_benchmark() -> None:
+    compiled = StageResult(candidate_id="cand_1", stage="compile", status="ok", passed=True)
+    assert "Call benchmark" in stage_versions(compiled)[0]
+    only = compiled.model_copy(update={"message": "compiled only: the project was captured on a CPU"})
+    text, output = stage_versions(only)
+    assert "Call benchmark" not in text
+    assert "capture on that target" in output.next_step
