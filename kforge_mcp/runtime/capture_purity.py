@@ -23,6 +23,8 @@ def refuse_module(module: torch.nn.Module) -> None:
     """Raise `IneligibleError` for a module whose call is more than its class's forward."""
     for path, part in module.named_modules():
         where = f"its submodule {path}" if path else "it"
+        if isinstance(part, torch.jit.ScriptModule):
+            raise IneligibleError(f"is compiled by TorchScript ({where})")
         hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
         if any(hooks):
             raise IneligibleError(f"has hooks ({where})")

@@ -87,6 +87,9 @@ def _is_module(subject: Any) -> bool:
 
 
 def _helpers(subject: Any) -> Iterator[FunctionType]:
+    if inspect.isclass(subject) and issubclass(subject, torch.jit.ScriptModule):
+        # Its forward exists on instances only: reading it from the class raises.
+        return
     function = inspect.unwrap(subject.forward if inspect.isclass(subject) else subject)
     if not isinstance(function, FunctionType):
         return
