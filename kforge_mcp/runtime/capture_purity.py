@@ -70,9 +70,13 @@ class Before:
         self.pickle = pickle
         self.inputs = [Snapshot.take(tensor, budget) for tensor in bound.tensors[: bound.inputs]]
         self.versions = [_version(tensor) for tensor in bound.tensors]
+        self.places = [_place(tensor) for tensor in bound.tensors]
         self.identities = _identities(module)
         self.generators = _generators()
         self.trusts_versions = trusts_versions and not any(tensor.is_inference() for tensor in bound.tensors)
+        # What is written by way of `.data` or numpy bumps no version.
+        state = [] if self.trusts_versions else bound.tensors[bound.inputs :]
+        self.state = [digest(tensor) for tensor in state]
 
     def judge(self, result: Any) -> OutputDraft:
         """The output's draft. Raises `IneligibleError` with the first reason why the call is not pure."""
@@ -81,8 +85,10 @@ class Before:
         written: list[int] = []
         for index, (tensor, version) in enumerate(zip(self.bound.tensors, self.versions, strict=True)):
             bumped = _version(tensor) != version
+            if _place(tensor) != self.places[index]:
+                raise IneligibleError("changes the shape, the strides or the storage of a tensor that it is given")
             if index >= self.bound.inputs:
-                if bumped:
+                if bumped or (self.state and digest(tensor) != self.state[index - self.bound.inputs]):
                     raise IneligibleError("writes into its parameters or buffers")
             elif bumped or (not self.trusts_versions and digest(tensor) != self.inputs[index].digest):
                 written.append(index)

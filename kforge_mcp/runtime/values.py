@@ -25,10 +25,11 @@ class Unencodable(Exception):
 
 def encode(value: Any, tensors: list[torch.Tensor]) -> Tree:
     """The tree of a value; its tensors are appended to `tensors`, the same object once. Raises `Unencodable`."""
-    if value is None or isinstance(value, (bool, int, str)):
+    # Subclasses such as enumerations are other values to the code that gets them.
+    if value is None or type(value) in (bool, int, str):
         return {"v": value}
     if isinstance(value, float):
-        return {"v": value} if math.isfinite(value) else {"f": str(value)}
+        return {"v": float(value)} if math.isfinite(value) else {"f": str(float(value))}
     if isinstance(value, torch.Tensor):
         return _encode_tensor(value, tensors)
     if isinstance(value, torch.Size):
