@@ -103,7 +103,7 @@ def _written(ptx: str, names: set[str]) -> set[str]:
 
 
 def _instructions(body: str) -> Iterator[tuple[str, str]]:
-    """Opcode and operands of every statement of a function without comments; statements end with a semicolon, not with a line."""
+    """Opcode and operands of every statement of a function without comments: a semicolon ends one, not a line."""
     text = _LINE_DIRECTIVE.sub(" ", body[body.index("{") :])
     for statement in text.split(";"):
         match = _INSTRUCTION.match(statement)

@@ -149,9 +149,35 @@ def test_host_headers_are_refused_where_they_stand(cuda: CompileCuda, header: st
     assert outcome.diagnostics[0].line == 9
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        '#define H "/etc/passwd"\n#include H',
+        '\n%:include "/etc/passwd"',
+        '\n#incl\\\nude "/etc/passwd"',
+        '\n??=include "/etc/passwd"',
+        '\n# /* \n */ include "/etc/passwd"',
+        '\n#if __has_include("/etc/passwd")\n#endif',
+        "\n#include_next <passwd>",
+        'constexpr char c[] = R"(/*)";\n#include "/etc/passwd"',
+        'constexpr char c[] = {\'"\', "/*"[0], \'"\'};\n#include "/etc/passwd"',
+        'constexpr char c[] = R"( )\\\n" /* )";\n#include "/etc/passwd"',
+    ],
+)
+def test_no_spelling_of_an_include_reads_a_file_of_this_machine(cuda: CompileCuda, code: str) -> None:
+    outcome = failed(cuda(candidate(f"{code}\n{OPENING}{BODY}")))
+    assert outcome.reason == "contract_error"
+    assert outcome.diagnostics[0].line in (9, 10)
+
+
 def test_headers_in_comments_and_quotes_and_shims_are_no_trouble(cuda: CompileCuda) -> None:
     code = """/* #include <iostream> */
-// #include <vector>
+// #include <vector> \\
+#include <vector>
+constexpr int thousand = 1'000 + 1'000;
+constexpr char raw[] = R"x(
+#include <vector>
+/* )x";
 #include <cuda_runtime.h>
 #include "cuda_fp16.h"
 #include <algorithm>
@@ -170,6 +196,7 @@ def test_headers_in_comments_and_quotes_and_shims_are_no_trouble(cuda: CompileCu
     static_assert(std::is_same_v<std::remove_cvref_t<const float&>, float>);
     std::array<float, 2> pair{std::max(scale, 1.f), std::sqrt(scale)};
     assert(n > 0);
+    scale += raw[0] + thousand;
     scale = std::exp(pair[0]) + pair[1] + FLT_EPSILON + std::numeric_limits<float>::infinity() + float(M_PI);
 """
     assert ok(cuda(candidate(code + OPENING + use + BODY))).diagnostics == []
