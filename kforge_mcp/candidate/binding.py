@@ -16,6 +16,7 @@ from kforge_mcp.records.result import Diagnostic
 from kforge_mcp.records.variant import Variant
 
 __all__ = [
+    "MAX_MEMORY_BYTES",
     "NOMINAL_SM_COUNT",
     "BoundArgument",
     "BoundWorkspace",
@@ -27,10 +28,13 @@ __all__ = [
     "rejection",
     "scope_of",
     "size",
+    "too_large",
 ]
 
 NOMINAL_SM_COUNT = 132
 """What `sm_count` is where no device is at hand: the multiprocessors of an H100."""
+MAX_MEMORY_BYTES = 1 << 40
+"""Bytes of one workspace or intermediate."""
 
 
 def bind(plan: Plan, variant: Variant, config: Config) -> list[BoundArgument] | Rejected:
@@ -67,8 +71,17 @@ def bind_workspaces(
                 sizes.append(size(evaluate(expression, scope)))
             except ExpressionError as error:
                 return rejection(plan, expression, error, variant, config)
-        bound.append(BoundWorkspace(name=space.name, dtype=space.dtype, shape=sizes, init=space.init))
+        found = BoundWorkspace(name=space.name, dtype=space.dtype, shape=sizes, init=space.init)
+        if space.shape and found.size_bytes > MAX_MEMORY_BYTES:
+            return rejection(plan, space.shape[0], too_large(plan, found.size_bytes), variant, config)
+        bound.append(found)
     return bound
+
+
+def too_large(plan: Plan, size_bytes: int) -> ExpressionError:
+    """What to say of more than MAX_MEMORY_BYTES."""
+    machine = "GPU" if plan.target == "cuda" else "machine for CPU candidates"
+    return ExpressionError(f"{size_bytes} bytes of memory are more than any {machine} has")
 
 
 def claimed(plan: Plan, variant: Variant, config: Config) -> bool | Rejected:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from kforge_mcp.candidate.binding import NOMINAL_SM_COUNT, argument, bind_workspaces, rejection, scope_of, size
+from kforge_mcp.candidate.binding import (
+    MAX_MEMORY_BYTES,
+    NOMINAL_SM_COUNT,
+    argument,
+    bind_workspaces,
+    rejection,
+    scope_of,
+    size,
+    too_large,
+)
 from kforge_mcp.candidate.bound import (
     BoundArgument,
     BoundCall,
@@ -41,7 +50,6 @@ MAX_THREADS = 1024
 MAX_SHARED_BYTES = 227 * 1024
 MAX_CLUSTER = 16
 MAX_PARAMETER_BYTES = 4096
-MAX_MEMORY_BYTES = 1 << 40
 
 
 def kernel_instances(plan: Plan, config: Config) -> list[str]:
@@ -95,8 +103,7 @@ class _Binder:
 
     def program(self) -> BoundProgram:
         """Raises _Unbound."""
-        for declared, space in zip(self.plan.workspace, self.workspaces, strict=True):
-            self._check_memory(space.size_bytes, declared.shape)
+        for space in self.workspaces:
             self.scope[space.name] = _dense(space.dtype, space.shape)
         for index, one in enumerate(self.plan.tensor_maps):
             self.memory[one.name] = BoundArgument(kind="tensor_map", index=index, name=one.name)
@@ -255,16 +262,13 @@ class _Binder:
                 raise _blame(place, message)
             return BoundArgument(kind="output", index=outputs.index(name), name=name)
         found = BoundIntermediate.model_validate({"name": name, "dtype": dtype, "shape": list(shape)})
-        self._check_memory(found.size_bytes, [place])
+        if found.size_bytes > MAX_MEMORY_BYTES:
+            raise _Unbound(place, too_large(self.plan, found.size_bytes))
         bound = BoundArgument(kind="intermediate", index=len(self.intermediates), name=name)
         self.intermediates.append(found)
         self.scope[name] = _dense(dtype, shape)
         self.memory[name] = bound
         return bound
-
-    def _check_memory(self, size_bytes: int, places: Sequence[Expression]) -> None:
-        if size_bytes > MAX_MEMORY_BYTES and places:
-            raise _blame(places[0], f"{size_bytes} bytes of memory are more than any GPU has")
 
     def _evaluated(self, expression: Expression) -> Value:
         try:

@@ -17,6 +17,7 @@ from kforge_mcp.compile.diagnostics import (
     relevant_linker_output,
     serial_regions,
 )
+from kforge_mcp.compile.directives import reads_files
 from kforge_mcp.compile.outcome import Binary, Compiled, CompileFailed, CompileOutcome
 from kforge_mcp.compile.source import translation_unit
 from kforge_mcp.compile.toolchain import Toolchain, find_toolchain
@@ -77,6 +78,9 @@ def compile_candidate(
             architectures=architectures,
             line_info=sanitized,
         )
+    refused = reads_files(plan.source, headers_only=False)
+    if refused:
+        return CompileFailed(reason="contract_error", message=summary(refused), diagnostics=refused)
     limits = limits or Limits()
     toolchain = replace(find_toolchain(ctx), sanitized=sanitized)
     flags = (*toolchain.compile_flags, *plan.options, "--", *toolchain.link_flags)

@@ -94,6 +94,7 @@ _TABLE: list[tuple[Target, str, str, str] | tuple[Target, str, str, str, Reason]
     ("cpu", '"GRAIN"], init', '"§weight.shape[0] / 7"], init', "is not exact"),
     ("cpu", '"GRAIN"], init', '"§weight.numel ** 11"], init', "does not fit 64 bits"),
     ("cpu", '"GRAIN"], init', '"weight.numel // (§GRAIN - GRAIN)"], init', "division by zero"),
+    ("cpu", '["hidden_states.shape[-1]", "GRAIN"]', '["§2 ** 40", "2 ** 40"]', "more than any machine"),
     ("cuda", '["hidden_states.numel", "2"]', '["§hidden_states.numel * 2 ** 50"]', "more than any GPU"),
     ("cuda", '["hidden_states.numel", "2"]', '["§sorted.numel"]', "unknown name `sorted`"),
     ("cuda", '["hidden_states.numel", "2"]', '§[1, 1, 1, 1, 1, 1, 1, 1, 1]', "at most 8"),

@@ -192,6 +192,29 @@ def test_a_broken_candidate_is_told_why_and_where(
 @pytest.mark.parametrize(
     ("code", "part"),
     [
+        ('#include "/etc/passwd"', "is a path"),
+        ("#include <../../../etc/passwd>", "is a path"),
+        ('#define H "/etc/passwd"\n#include H', "literally"),
+        ('\n%:include "/etc/passwd"', "is a path"),
+        ('\n#incl\\\nude "/etc/passwd"', "is a path"),
+        ('#if __has_include("/etc/passwd")\n#endif', "whether a file is there"),
+    ],
+)
+def test_no_spelling_of_an_include_reads_a_file_by_path(compiled: Compile, code: str, part: str) -> None:
+    outcome = failed(compiled(source(f"{code}\n{OPENING}}}"), CARD))
+    assert outcome.reason == "contract_error"
+    assert part in outcome.message
+    assert outcome.diagnostics[0].line in (5, 6)
+
+
+def test_a_header_that_may_be_missing_is_asked_for_by_its_name(compiled: Compile) -> None:
+    code = "#if __has_include(<cmath>)\n#include <cmath>\n#endif\n"
+    ok(compiled(source(code + OPENING + "\n    o[0] = std::sqrt(x[0]);\n}"), CARD))
+
+
+@pytest.mark.parametrize(
+    ("code", "part"),
+    [
         ("template <int N> struct F { static constexpr int v = F<N + 1>::v; };\n" + OPENING + " o[0] = F<0>::v; }",
          "nested too deeply"),
         ("constexpr int f(int n) { int s = 0; for (int i = 0; i < n; ++i) s += i % 3; return s; }\n"

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from kforge_mcp.candidate.rejection import nearest
 from kforge_mcp.compile.cuda.toolchain import SHIMS
+from kforge_mcp.compile.directives import directives, reads_files
 from kforge_mcp.records.result import Diagnostic
 
-_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<(?P<angled>[^>\n]+)>|"(?P<quoted>[^"\n]+)")')
-_CONDITION = re.compile(r"^\s*#\s*(?:define|undef|if|ifdef|ifndef|pragma)\b")
+_CONDITIONS = ("define", "undef", "if", "ifdef", "ifndef", "pragma")
 _TYPES = (
     ("cuda_fp16.h", re.compile(r"\b(?:__)?half2?\b|\b__h\w+|\b\w+half2?\w*\(")),
     ("cuda_bf16.h", re.compile(r"\b(?:__)?nv_bfloat16\w*\b|\b\w+bfloat16\w*\(")),
@@ -31,12 +31,7 @@ _DEVICE = re.compile(
 
 def includes(source: str) -> list[tuple[int, str]]:
     """The headers that a source names, with their lines."""
-    found = []
-    for number, line in enumerate(_without_comments(source).split("\n"), 1):
-        match = _INCLUDE.match(line)
-        if match:
-            found.append((number, (match["angled"] or match["quoted"]).strip()))
-    return found
+    return [(one.line, one.header) for one in directives(source) if one.name == "include" and one.header]
 
 
 def prelude(source: str, dtypes: Iterable[str]) -> str:
@@ -47,12 +42,11 @@ def prelude(source: str, dtypes: Iterable[str]) -> str:
     """
     wanted = {_OF_DTYPE[dtype] for dtype in dtypes if dtype in _OF_DTYPE}
     wanted |= {header for header, pattern in _TYPES if pattern.search(source)}
-    for line in _without_comments(source).split("\n"):
-        if _CONDITION.match(line) and not re.match(r"^\s*#\s*pragma\s+once", line):
+    for directive in directives(source):
+        if directive.name in _CONDITIONS and (directive.name, directive.operand) != ("pragma", "once"):
             break
-        match = _INCLUDE.match(line)
-        if match and match["angled"] and _SHARED.fullmatch(match["angled"].strip()):
-            wanted.add(match["angled"].strip())
+        if directive.name == "include" and directive.angled and _SHARED.fullmatch(directive.header):
+            wanted.add(directive.header)
     ordered = sorted(wanted, key=lambda header: (_ORDER.index(header) if header in _ORDER else len(_ORDER), header))
     return "".join(f"#include <{header}>\n" for header in ordered)
 
@@ -66,7 +60,7 @@ def refused_headers(source: str) -> list[Diagnostic]:
     """Headers that device code has no use for: those of the host, of torch, and files by path."""
     lines = source.split("\n")
     shims = {str(path.relative_to(SHIMS)) for path in SHIMS.rglob("*") if path.is_file() and path.suffix != ".md"}
-    found = []
+    found = reads_files(source, headers_only=True)
     for number, header in includes(source):
         if header in shims or _DEVICE.fullmatch(header):
             continue
@@ -81,19 +75,9 @@ def refused_headers(source: str) -> list[Diagnostic]:
                 severity="error",
                 message=f"`{header}` is not a header for device code",
                 line=number,
-                column=lines[number - 1].find(header) + 1,
+                column=max(lines[number - 1].find(header), 0) + 1,
                 source_line=lines[number - 1][:200],
                 hint=hint,
             )
         )
-    return found
-
-
-def _without_comments(source: str) -> str:
-    """The source with its comments blanked out, lines kept."""
-    pattern = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-
-    def blank(match: re.Match[str]) -> str:
-        return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
-
-    return pattern.sub(blank, source)
+    return sorted(found, key=lambda one: one.line)

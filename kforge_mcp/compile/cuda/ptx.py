@@ -10,9 +10,15 @@ _VARIABLE = re.compile(
     r"^\s*(?P<linkage>(?:\.(?:visible|weak|extern|common)\s+)*)\.global\s+(?P<managed>\.attribute\(\.managed\)\s*)?"
     r"[^;={]*?(?P<name>[\w$%.]+)\s*(?:\[[^\]]*\]\s*)*(?:;|=)"
 )
-_INSTRUCTION = re.compile(r"^\s*(?:\{\s*)?(?:@!?%?\w+\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*?);?\s*$")
+_INSTRUCTION = re.compile(
+    r"[\s{}]*(?:[$%\w]+:[\s{}]*)*(?:@!?%?[\w$]+\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL
+)
+"""One statement of PTX: blocks and labels may stand before it, and it may go over several lines."""
+_PREFIX = re.compile(r"^\s*(?:[$%\w]+:\s*)*(?:@!?%?[\w$]+\s+)?")
 _WORD = re.compile(r"%?[A-Za-z_$][\w$.]*")
-_COMMENT = re.compile(r"//.*")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LINE_DIRECTIVE = re.compile(r"^[ \t]*\.(?:loc|file|pragma)\b[^\n]*", re.MULTILINE)
+"""Directives that a compiler puts between statements; some end with their line rather than with a semicolon."""
 _READS = ("ld.", "ldu.", "prefetch", "tex.", "setp.", "set.", "discard.", "isspacep.")
 _WRITES = ("st.", "atom.", "red.", "multimem.", "call", "stmatrix.", "wmma.store", "cp.reduce", "bar", "mbarrier")
 _COPIES = ("cp.async",)
@@ -80,7 +86,7 @@ def mutable_variables(ptx: str, source: str) -> list[Finding]:
 
 def _written(ptx: str, names: set[str]) -> set[str]:
     written: set[str] = set()
-    for body in re.split(r"^(?=\.(?:visible|weak|func|entry))", ptx, flags=re.MULTILINE):
+    for body in re.split(r"^(?=\.(?:visible|weak|func|entry))", _COMMENT.sub(" ", ptx), flags=re.MULTILINE):
         if "{" not in body:
             continue
         instructions = list(_instructions(body))
@@ -97,13 +103,12 @@ def _written(ptx: str, names: set[str]) -> set[str]:
 
 
 def _instructions(body: str) -> Iterator[tuple[str, str]]:
-    for line in body.splitlines():
-        match = _INSTRUCTION.match(_COMMENT.sub("", line))
+    """Opcode and operands of every statement of a function without comments: a semicolon ends one, not a line."""
+    text = _LINE_DIRECTIVE.sub(" ", body[body.index("{") :])
+    for statement in text.split(";"):
+        match = _INSTRUCTION.match(statement)
         if match:
             yield match["opcode"], match["operands"]
-        elif (line := line.strip()).startswith(("(", "%", "_", "$")):
-            # The operands of a call stand on lines of their own.
-            yield "call", line
 
 
 def _follow(opcode: str, operands: str, holds: dict[str, frozenset[str]], written: set[str]) -> None:
@@ -117,7 +122,7 @@ def _follow(opcode: str, operands: str, holds: dict[str, frozenset[str]], writte
     first = _first(operands)
     if opcode.startswith(_COPIES):
         written |= frozenset().union(*(holds[word] for word in _WORD.findall(first) if word in holds))
-    elif opcode.startswith(_WRITES):
+    elif opcode.startswith(_WRITES) or first.startswith("["):
         written |= reached
     else:
         for word in _WORD.findall(first):
@@ -139,14 +144,18 @@ def refused_assembly(ptx: str, source: str) -> list[Finding]:
     """
     findings: dict[str, Finding] = {}
     own = frozenset() if "envreg" in re.sub(r'["\\\s]+', "", source) else GRID_SYNC_REGISTERS
-    for block in re.findall(r"// begin inline asm\n(.*?)// end inline asm", ptx, re.DOTALL):
-        for statement in re.split(r"[;\n{}]", _COMMENT.sub("", block)):
-            words = re.sub(r"^\s*(?:[$\w]+:\s*)?(?:@!?%?\w+\s+)?", "", statement).split()
+    # Assembly can itself contain the comment that ends it: only what a compiler also writes is looked for by blocks.
+    assembly = "".join(re.findall(r"// begin inline asm\n(.*?)// end inline asm", ptx, re.DOTALL))
+    for text, inline in ((assembly, True), (ptx, False)):
+        for statement in re.split(r"[;\n{}]", _COMMENT.sub(" ", text)):
+            words = _PREFIX.sub("", statement).split()
             if not words:
                 continue
             opcode = words[0].partition(".")[0]
-            directive = next((word for word in words if word in REFUSED_DIRECTIVES), "")
+            directive = inline and next((word for word in words if word in REFUSED_DIRECTIVES), "")
             register = REFUSED_REGISTERS.search(statement)
+            if opcode == "call" and not inline:
+                continue
             if opcode in REFUSED_OPCODES:
                 why = REFUSED_OPCODES[opcode]
                 findings[opcode] = Finding(f"inline assembly may not use `{opcode}`: {why}", opcode)

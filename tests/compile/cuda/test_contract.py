@@ -43,6 +43,26 @@ def test_pointers_may_be_taken_as_other_types_and_integers_as_others_of_their_si
         ("namespace a { __device__ unsigned phase; }", "atomicAdd(&a::phase, 1u);", "phase"),
         ("__device__ const int table[2] = {1, 2};", "const_cast<int*>(table)[threadIdx.x & 1] = n;", "table"),
         ("__device__ int hidden[2];", 'asm volatile("st.global.u32 [%0], 1;" ::"l"(hidden));', "hidden"),
+        (
+            "__device__ int hidden[2];",
+            'asm volatile("{ .reg .u32 t; st.global.u32 [%0], 1; }" ::"l"(hidden));',
+            "hidden",
+        ),
+        ("__device__ int hidden[2];", 'asm volatile("lab%=: st.global.u32 [%0], 1;" ::"l"(hidden));', "hidden"),
+        ("__device__ int hidden[2];", 'asm volatile("{ $L1: st.global.u32 [%0], 1; }" ::"l"(hidden));', "hidden"),
+        ("__device__ int hidden[2];", 'asm volatile("/*\\n.func */ st.global.u32 [%0], 1;" ::"l"(hidden));', "hidden"),
+        ("__device__ int hidden[2];", 'asm volatile("/* */ st.global.u32 [%0], 1;" ::"l"(hidden));', "hidden"),
+        ("__device__ int hidden[2];", 'asm volatile("st.global.u32\\n [%0], 1;" ::"l"(hidden));', "hidden"),
+        (
+            "__device__ int hidden[2];",
+            'long long t; asm volatile("mov.u64 %0, %1; st.global.u32 [%0], 1;" : "=l"(t) : "l"(hidden));',
+            "hidden",
+        ),
+        (
+            "__device__ int hidden[32];",
+            'asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" ::"l"(hidden), "l"(x));',
+            "hidden",
+        ),
         ("__device__ int lent[2];", "*reinterpret_cast<int**>(out) = lent;", "lent"),
         ("__managed__ int shared_with_host;", "if (shared_with_host) return;", "shared_with_host"),
         ("", "static int within; within++; if (within > 3) return;", "within"),
@@ -72,6 +92,10 @@ struct Traits { static constexpr int shifts[4] = {1, 2, 3, 4}; };
     ("statement", "part"),
     [
         ('asm volatile("brkpt;");', "`brkpt`"),
+        ('asm volatile("/* a */ brkpt;");', "`brkpt`"),
+        ('asm volatile("$L1: $L2: brkpt;");', "`brkpt`"),
+        ('asm volatile("// end inline asm\\nbrkpt;");', "`brkpt`"),
+        ("__brkpt();", "`brkpt`"),
         ('asm volatile("pmevent 1;");', "`pmevent`"),
         ('asm volatile("mov.u32 %0, %%pm0;" : "=r"(value)); n += value;', "`%pm0`"),
         ('asm volatile("mov.u32 %0, %%envreg3;" : "=r"(value)); n += value;', "`%envreg3`"),
@@ -125,9 +149,35 @@ def test_host_headers_are_refused_where_they_stand(cuda: CompileCuda, header: st
     assert outcome.diagnostics[0].line == 9
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        '#define H "/etc/passwd"\n#include H',
+        '\n%:include "/etc/passwd"',
+        '\n#incl\\\nude "/etc/passwd"',
+        '\n??=include "/etc/passwd"',
+        '\n# /* \n */ include "/etc/passwd"',
+        '\n#if __has_include("/etc/passwd")\n#endif',
+        "\n#include_next <passwd>",
+        'constexpr char c[] = R"(/*)";\n#include "/etc/passwd"',
+        'constexpr char c[] = {\'"\', "/*"[0], \'"\'};\n#include "/etc/passwd"',
+        'constexpr char c[] = R"( )\\\n" /* )";\n#include "/etc/passwd"',
+    ],
+)
+def test_no_spelling_of_an_include_reads_a_file_of_this_machine(cuda: CompileCuda, code: str) -> None:
+    outcome = failed(cuda(candidate(f"{code}\n{OPENING}{BODY}")))
+    assert outcome.reason == "contract_error"
+    assert outcome.diagnostics[0].line in (9, 10)
+
+
 def test_headers_in_comments_and_quotes_and_shims_are_no_trouble(cuda: CompileCuda) -> None:
     code = """/* #include <iostream> */
-// #include <vector>
+// #include <vector> \\
+#include <vector>
+constexpr int thousand = 1'000 + 1'000;
+constexpr char raw[] = R"x(
+#include <vector>
+/* )x";
 #include <cuda_runtime.h>
 #include "cuda_fp16.h"
 #include <algorithm>
@@ -146,6 +196,7 @@ def test_headers_in_comments_and_quotes_and_shims_are_no_trouble(cuda: CompileCu
     static_assert(std::is_same_v<std::remove_cvref_t<const float&>, float>);
     std::array<float, 2> pair{std::max(scale, 1.f), std::sqrt(scale)};
     assert(n > 0);
+    scale += raw[0] + thousand;
     scale = std::exp(pair[0]) + pair[1] + FLT_EPSILON + std::numeric_limits<float>::infinity() + float(M_PI);
 """
     assert ok(cuda(candidate(code + OPENING + use + BODY))).diagnostics == []
