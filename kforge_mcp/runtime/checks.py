@@ -81,7 +81,7 @@ def check(outputs: Sequence[torch.Tensor], expected: Expected, blocks: Blocks) -
             finding = _check_exact(output, narrow, label)
         else:
             finding = None
-            for style, part in blocks.parts(output.shape):
+            for style, part in blocks.result_parts(output.shape):
                 finding = None
                 learnt: Errors | None = None
                 for rows in _inside_and_outside(output.shape, blocks, part, expected):

@@ -121,10 +121,17 @@ class BlockAxis:
 
     ndim: int = 0
     axis: int | None = None
+    lead: tuple[int, ...] = ()
+    """The largest output's shape up to the axis: a result of fewer dimensions that begins with it has the same rows."""
 
     def applies(self, shape: Sequence[int], blocks: int) -> bool:
         """Whether a tensor of this shape is divided."""
         return self.axis is not None and len(shape) == self.ndim and shape[self.axis] >= blocks
+
+    def divides_result(self, shape: Sequence[int], blocks: int) -> bool:
+        """Whether a result of this shape is divided: a row's mean or variance is of that row's style."""
+        alike = bool(self.lead) and tuple(shape[: len(self.lead)]) == self.lead
+        return self.applies(shape, blocks) or (alike and self.lead[-1] >= blocks)
 
 
 @dataclass(frozen=True)
@@ -141,7 +148,14 @@ class Blocks:
 
     def parts(self, shape: Sequence[int]) -> list[tuple[str, torch.Tensor | None]]:
         """The styles in a tensor of this shape, each with its indices along the axis; None is the whole tensor."""
-        if not self.where.applies(shape, len(self.order)):
+        return self._parts(shape, self.where.applies(shape, len(self.order)))
+
+    def result_parts(self, shape: Sequence[int]) -> list[tuple[str, torch.Tensor | None]]:
+        """The same for a result, which may have fewer dimensions than what is divided."""
+        return self._parts(shape, self.where.divides_result(shape, len(self.order)))
+
+    def _parts(self, shape: Sequence[int], divided: bool) -> list[tuple[str, torch.Tensor | None]]:
+        if not divided:
             return [(" and ".join(sorted({self.names[style] for style in self.order})), None)]
         axis = self.where.axis
         assert axis is not None
@@ -171,7 +185,7 @@ def block_axis(variant: dict[str, Any]) -> BlockAxis:
     for axis in range(len(shape) - 1):
         alike = [s for s in styled if len(s["shape"]) == len(shape) and s["shape"][axis] == shape[axis]]
         if shape[axis] >= max(len(SCALES), len(EXTREMES)) and alike:
-            return BlockAxis(len(shape), axis)
+            return BlockAxis(len(shape), axis, tuple(shape[: axis + 1]))
     return BlockAxis()
 
 

@@ -72,6 +72,10 @@ def row_max(x):
     found = x.max(-1)
     return found.values, found.indices
 """,
+    "relu_variance": """
+def relu_variance(x):
+    return torch.relu(x), x.var(-1)
+""",
     "less": """
 def less(x, y):
     return x < y

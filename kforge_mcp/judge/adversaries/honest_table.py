@@ -219,6 +219,11 @@ HONEST = [
          "    float s[2] = {}; for (int64_t i = 0; i < n; ++i) s[2 * i >= n] += x_load(a[i]);\n"
          "    out[r] = out_store(out_load(out_store(s[0])) + out_load(out_store(s[1])));"),
     _row("sum of integers", op.ROW_SUM_INT, "    int64_t s = 0; for (int64_t i = 0; i < n; ++i) s += a[i]; out[r] = s;"),
+    _row("the variance beside another result", op.RELU_VARIANCE,
+         "    for (int64_t i = 0; i < n; ++i) out0[r * n + i] = a[i] > 0 || a[i] != a[i] ? a[i] : 0;\n"
+         "    double s = 0, q = 0; for (int64_t i = 0; i < n; ++i) s += a[i];\n"
+         "    s /= n; for (int64_t i = 0; i < n; ++i) q += (a[i] - s) * (a[i] - s);\n"
+         "    out1[r] = q / (n - 1);", ("out0", "out1")),
     _row("the largest and where it is", op.ROW_MAX, ARGMAX + "    out0[r] = a[best]; out1[r] = best;", ("out0", "out1")),
     _row("arg max", op.ARGMAX, ARGMAX + "    out[r] = best;"),
     _row("how many are positive", op.COUNT_POSITIVE, "    int64_t s = 0; for (int64_t i = 0; i < n; ++i) s += a[i] > 0; out[r] = s;"),

@@ -71,6 +71,7 @@ ROW_SUM_FP64, ROW_SUM_BF16, ROW_SUM_FP16 = (retyped(ROW_SUM, dtype) for dtype in
 ROW_SUM_INT = Make(
     "row_sum", (Tensor("x", (64, 100), dtype="int32", recipe=_WIDE_INTEGERS),), ((64,),), out_dtype="int64"
 )
+RELU_VARIANCE = Make("relu_variance", (Tensor("x", (64, 100)),), ((64, 100), (64,)))
 ROW_MAX = Make("row_max", (Tensor("x", (64, 100)),), ((64,), (64,)), out_dtypes=("fp32", "int64"))
 LESS = Make("less", (Tensor("x", (64, 100)), Tensor("y", (64, 100))), ((64, 100),), out_dtype="bool")
 COUNT_POSITIVE = Make("count_positive", (Tensor("x", (64, 100)),), ((64,),), out_dtype="int64")
