@@ -78,6 +78,8 @@ class _Whole:
     def parts(self, shape: Any) -> list[tuple[str, None]]:
         return [("all", None)]
 
+    result_parts = parts
+
 
 def _blocks() -> None:
     inner = _module("checks").check
