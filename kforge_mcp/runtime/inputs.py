@@ -151,8 +151,10 @@ class Blocks:
         return self._parts(shape, self.where.applies(shape, len(self.order)))
 
     def result_parts(self, shape: Sequence[int]) -> list[tuple[str, torch.Tensor | None]]:
-        """The same for a result, which may have fewer dimensions than what is divided."""
-        return self._parts(shape, self.where.divides_result(shape, len(self.order)))
+        """The same for a result, which may have fewer dimensions than what is divided. Then it is looked at as a whole
+        too: where sizes coincide its places may be columns, to which no style and no forgiveness belongs."""
+        parts, whole = self._parts(shape, self.where.divides_result(shape, len(self.order))), self.parts(shape)
+        return parts if len(whole) == len(parts) else parts + whole
 
     def _parts(self, shape: Sequence[int], divided: bool) -> list[tuple[str, torch.Tensor | None]]:
         if not divided:

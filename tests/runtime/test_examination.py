@@ -198,18 +198,27 @@ def test_a_mask_is_varied_so_that_none_can_be_taken_for_granted(tmp_path: Path, 
     assert found.notes == ["`t1` is tried with other values than the captured ones"]
     trials = Trials(examined, None, Policy(2, 1.0), "")
     assert trials.run() is None and trials.uncaught == []
+    # A single draw may be all True, which hides what a kernel takes for granted; several are not.
     for trial in TRIALS[1:4]:
-        image = examined.fresh.image()
-        draw = next(draws(trial, examined.variant, examined.where, examined.generator, examined.blob_root))
-        examined.fresh.place_values(image, draw.tensors)
-        known = examined.expect(image, draw.blocks)
-        assumed = [function(draw.tensors[0], mask)]
-        assert check(assumed, known, draw.blocks) is not None, trial
-    image = examined.fresh.image()
-    blocks = examined.fresh.compose(image)
-    x, drawn = examined.inputs_of(image)
-    assert not torch.equal(drawn, mask)
-    assert check([function(x.clone(), mask)], examined.expect(image, blocks), blocks) is not None
+
+        def seen(trial: str = trial) -> bool:
+            image = examined.fresh.image()
+            draw = next(draws(trial, examined.variant, examined.where, examined.generator, examined.blob_root))
+            examined.fresh.place_values(image, draw.tensors)
+            known = examined.expect(image, draw.blocks)
+            return check([function(draw.tensors[0], mask)], known, draw.blocks) is not None
+
+        assert any(seen() for _ in range(4)), trial
+
+    def seen_when_timed() -> bool:
+        subject = examined.with_variant(examined.variant)  # all timed calls of one subject share a mask
+        image = subject.fresh.image()
+        blocks = subject.fresh.compose(image)
+        x, drawn = subject.inputs_of(image)
+        wrong = check([function(x.clone(), mask)], subject.expect(image, blocks), blocks)
+        return not torch.equal(drawn, mask) and wrong is not None
+
+    assert any(seen_when_timed() for _ in range(4))
 
 
 POSITIONS: dict[str, tuple[Any, torch.Tensor, list[int]]] = {
