@@ -147,7 +147,7 @@ def _claim(ctx: JobContext, project: Project, choice: Choice) -> Claim | str:
         card,
         [config],
         interpreter=project.interpreter,
-        architectures=[project.device.arch] if project.device.arch else (),
+        architectures=project.device.architectures,
     )
     if isinstance(compiled, CompileFailed):
         return f"it no longer compiles: {compiled.message}"

@@ -201,7 +201,7 @@ class Exporter:
             self.ctx.progress(event["message"], 0.55 + 0.35 * event.get("fraction", 0.0))
 
         try:
-            with self.ctx.device_lock(self._device()), self._runtime() as process:
+            with self.ctx.device_lock(self.project.device_key), self._runtime() as process:
                 raw = process.call("accept", payload, timeout_s=_ACCEPT_TIMEOUT_S, on_event=report)
         except RuntimeFailure as failure:
             if failure.kind in ("user_error", "contract"):
@@ -209,9 +209,6 @@ class Exporter:
             return Broken(f"the model did not run with the package attached: {failure}")
         self.rounds.append({"kernels": names, **raw})
         return acceptance.read(raw, names)
-
-    def _device(self) -> str:
-        return "cpu" if self.project.target == "cpu" else self.project.device.uuid or "cuda"
 
     def _baseline(self) -> Baseline:
         if self.project.target == "cpu":

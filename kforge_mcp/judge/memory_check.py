@@ -80,7 +80,7 @@ def check_memory(
         card,
         [config],
         interpreter=project.interpreter,
-        architectures=[project.device.arch] if project.device.arch else (),
+        architectures=project.device.architectures,
         sanitized=True,
     )
     if isinstance(outcome, CompileFailed):
@@ -99,7 +99,7 @@ def check_memory(
     not_run: list[str] = []
     # Without its cache torch gives every tensor an allocation of its own, whose ends the checker knows.
     environment = {**ctx.environment, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    with ctx.device_lock(project.device.uuid or "cuda"):
+    with ctx.device_lock(project.device_key):
         for tool in tools:
             ctx.progress(f"checking memory accesses: {tool}", 0.5)
             command = [checker, "--tool", tool, "--print-limit", str(_FINDINGS), "--report-api-errors", "no"]

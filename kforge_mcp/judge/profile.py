@@ -54,9 +54,8 @@ def profile(ctx: JobContext, project: Project, card: OperatorCard, candidate: Ca
     judged = candidate.latest.config if candidate.latest else {}
     config = judged if judged in configurations(plan) else configurations(plan)[0]
     ctx.progress("compiling", 0.1)
-    arch = project.device.arch
     outcome = compile_candidate(
-        ctx, plan, card, [config], interpreter=project.interpreter, architectures=[arch] if arch else ()
+        ctx, plan, card, [config], interpreter=project.interpreter, architectures=project.device.architectures
     )
     if isinstance(outcome, CompileFailed):
         return failed(outcome.reason, outcome.message)
@@ -98,7 +97,7 @@ def _on_device(
     assert not isinstance(job, Rejected), job.message
     notes: list[str] = []
     counters: list[Counter] = []
-    with ctx.device_lock(project.device.uuid or "cuda"):
+    with ctx.device_lock(project.device_key):
         ctx.progress("timing on the device", 0.4)
         try:
             with ctx.runtime(project.interpreter, cwd=project.project_dir or None) as process:

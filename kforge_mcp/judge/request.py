@@ -158,7 +158,7 @@ def cuda_request(
         "schedule": dict(schedule) if schedule is not None else None,
         **policy(subject, call_timeout_s),
     }
-    lock = str(made_lock(device_key(project)))
+    lock = str(made_lock(project.device_key))
     return {"card": card, "request": asked, "spares": spares(project, subject), "lock": lock}
 
 
@@ -179,11 +179,6 @@ def _admission(
     known = found is not None or variant.variant_id in admitted
     needed = found.model_dump(include={"hardness", "frozen", "varied", "in_range", "oracle"}) if found else {}
     return {"admitted": known, **needed}
-
-
-def device_key(project: Project) -> str:
-    """The name of the project's device among the locks of this machine."""
-    return (project.device.uuid or "cuda") if project.target == "cuda" else "cpu"
 
 
 def _program(

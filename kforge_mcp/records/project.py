@@ -57,6 +57,11 @@ class DeviceInfo(Record):
     """Release of the driver and the newest CUDA it runs (cuda)."""
     ceilings: Ceilings | None = None
 
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """What candidates are compiled for to run on it; empty: whatever the machine has."""
+        return (self.arch,) if self.arch else ()
+
 
 class Project(Record):
     """One captured workload: model, sample calls, device and model interpreter."""
@@ -82,3 +87,8 @@ class Project(Record):
     created_at: Moment
     log: str = ""
     """Blob with what the model's code printed during capture."""
+
+    @property
+    def device_key(self) -> str:
+        """The name of the device among the locks of this machine."""
+        return (self.device.uuid or "cuda") if self.target == "cuda" else "cpu"

@@ -12,7 +12,6 @@ import importlib
 import importlib.util
 import socket
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +58,8 @@ def _answer(sock: socket.socket, request: dict[str, Any]) -> None:
 
     try:
         result = _handler(request["op"])(request["payload"], emit)
-    except failures.Refusal as refusal:
-        error = {"kind": refusal.kind, "message": str(refusal), "trace": refusal.trace}
-        framing.send_frame(sock, {"id": number, "error": error})
     except Exception as error:  # noqa: BLE001 - the top of the process: whatever happened must reach the control plane
-        message = f"{type(error).__name__}: {error}"
-        body = {"kind": "internal", "message": message, "trace": traceback.format_exc()}
-        framing.send_frame(sock, {"id": number, "error": body})
+        framing.send_frame(sock, {"id": number, "error": failures.as_frame(error)})
     else:
         framing.send_frame(sock, {"id": number, "result": result})
 

@@ -19,15 +19,9 @@ from typing import Any
 from . import machine_code, sandbox
 from .allocation import keep_memory
 from .arena import Arena
+from .scalars import SCALARS
 from .sides import EXPORT, GO, LOAD, PREPARE, answer, done, read_order
 
-_SCALARS = {
-    "int64": ctypes.c_int64,
-    "int32": ctypes.c_int32,
-    "float": ctypes.c_float,
-    "double": ctypes.c_double,
-    "bool": ctypes.c_bool,
-}
 _LIBM = ctypes.CDLL("libm.so.6")
 _OPENMP = re.compile(r"(/\S*/lib(?:gomp|omp|iomp5)[^/]*\.so[^/\s]*)\s*$", re.MULTILINE)
 
@@ -176,5 +170,5 @@ def _bind(functions: list[Any], arena: Arena, call: dict[str, Any]) -> tuple[Any
         elif kind == "null":
             arguments.append(ctypes.c_void_p(None))
         else:
-            arguments.append(_SCALARS[kind](value))
+            arguments.append(SCALARS[kind](value))
     return functions[call["library"]], arguments

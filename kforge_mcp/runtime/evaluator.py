@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 import torch  # noqa: F401 - forked children must find it imported
 
 from . import framing, sandbox
-from .failures import Refusal
+from .failures import Refusal, as_frame
 from .process import die_with_parent
 from .referee import Referee
 from .reference import import_code
@@ -65,12 +64,8 @@ def _referee(payload: dict[str, Any], channel: socket.socket) -> None:
     try:
         referee = Referee(payload, [channel.fileno()], lambda text: framing.send_frame(channel, {"progress": text}))
         framing.send_frame(channel, {"result": referee.run()})
-    except Refusal as refusal:
-        body = {"kind": refusal.kind, "message": str(refusal), "trace": refusal.trace}
-        framing.send_frame(channel, body)
     except Exception as error:  # noqa: BLE001 - the top of the process: the parent must hear of it
-        message = f"{type(error).__name__}: {error}"
-        framing.send_frame(channel, {"kind": "internal", "message": message, "trace": traceback.format_exc()})
+        framing.send_frame(channel, as_frame(error))
     finally:
         os._exit(0)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
+from typing import Any
+
 
 class Refusal(Exception):
     """A request that cannot be carried out.
@@ -14,3 +17,11 @@ class Refusal(Exception):
         super().__init__(message)
         self.kind = kind
         self.trace = trace
+
+
+def as_frame(error: Exception) -> dict[str, Any]:
+    """What the other end is told of an error that is being handled: of a kind of its own, or `internal`."""
+    if isinstance(error, Refusal):
+        return {"kind": error.kind, "message": str(error), "trace": error.trace}
+    message = f"{type(error).__name__}: {error}"
+    return {"kind": "internal", "message": message, "trace": traceback.format_exc()}

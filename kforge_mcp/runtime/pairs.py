@@ -18,9 +18,9 @@ from typing import Any
 import torch
 
 from .batch import Batch
-from .checks import Finding, check
+from .checks import Finding
+from .chosen import Chosen
 from .fingerprint import Fingerprints
-from .inputs import Blocks
 from .sides import PREPARE, Side
 from .subject import Subject
 from .trials import Policy, process_changed
@@ -29,7 +29,6 @@ MAXIMUM_CALLS = 100
 _CHEAP_BYTES = 4 << 20
 _GENEROUS = 2
 _CALIBRATIONS = 5
-_FULL_CHECKS = 3
 _SLOWER_RANK = 3
 
 
@@ -81,8 +80,7 @@ class Timing:
         self._dice = Random(secrets.randbits(64))
         self._images: list[torch.Tensor] = []
         self._fingerprints = Fingerprints(subject.errors, subject.longest, secrets.randbits(63))
-        self._kept: list[tuple[torch.Tensor, list[torch.Tensor], Blocks]] = []
-        self._seen = 0
+        self._chosen = Chosen(subject, self._dice)
         self._processors = os.sched_getaffinity(0)
 
     def run(self, schedule: Schedule, progress: Callable[[int], None]) -> Samples | Finding:
@@ -114,7 +112,7 @@ class Timing:
                     samples.null_eager_s.append(eager_s)
                     samples.null_candidate_s.append(other_s)
             progress(number + 1)
-        return self._full_checks() or samples
+        return self._chosen.check() or samples
 
     def _others(self, schedule: Schedule) -> list[Side]:
         return [self._candidate, self._stand_in] if schedule.null else [self._candidate]
@@ -173,7 +171,8 @@ class Timing:
         if finding:
             return finding.during(f"{subject.label()}, timed call")
         if keep and not judged.is_twin:
-            self._keep(judged, images, blocks)
+            index = self._dice.randrange(count)
+            self._chosen.offer(lambda: (images[index], judged.outputs()[index], blocks[index]))
         return seconds[True] / count, seconds[False] / count, eager_first
 
     def _put_on_one_processor(self, other: Side) -> None:
@@ -185,25 +184,10 @@ class Timing:
         if len(self._processors) > 1:
             processor = self._dice.choice(sorted(self._processors))
             allowed = [side.pin(processor, self._processors) for side in (self._twin, other)]
-            note = "the sides of a pair could not be put on the same processor: the kernel chose where each ran"
-            if not all(allowed) and note not in self._subject.notes:
-                self._subject.notes.append(note)
-
-    def _keep(self, judged: Batch, images: list[torch.Tensor], blocks: list[Blocks]) -> None:
-        """Hold a uniform choice of three timed calls for the full oracle, made after each has run."""
-        self._seen += 1
-        place = len(self._kept) if len(self._kept) < _FULL_CHECKS else self._dice.randrange(self._seen)
-        if place < _FULL_CHECKS:
-            index = self._dice.randrange(len(images))
-            entry = (images[index].clone(), [t.clone() for t in judged.outputs()[index]], blocks[index])
-            self._kept[place : place + 1] = [entry]
-
-    def _full_checks(self) -> Finding | None:
-        for image, outputs, blocks in self._kept:
-            finding = check(outputs, self._subject.expect(image, blocks), blocks)
-            if finding:
-                return finding.during(f"{self._subject.label()}, timed call held against the oracle")
-        return None
+            if not all(allowed):
+                self._subject.note(
+                    "the sides of a pair could not be put on the same processor: the kernel chose where each ran"
+                )
 
 
 def most_calls(slot_bytes: int) -> int:

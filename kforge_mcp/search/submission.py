@@ -233,7 +233,7 @@ def _judge(ctx: JobContext, project: Project, card: OperatorCard, candidate: Can
         card,
         configurations(plan),
         interpreter=project.interpreter,
-        architectures=[project.device.arch] if project.device.arch else (),
+        architectures=project.device.architectures,
     )
     if isinstance(outcome, CompileFailed):
         failure = _failed(candidate_id, "compile", outcome.reason, outcome.message)

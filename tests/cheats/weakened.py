@@ -182,7 +182,7 @@ CHECKS: dict[str, Callable[[], Any]] = {
     "timed values that never repeat": _timed_values,
     "timed positions": _set("fingerprint", "Fingerprints._positions", _nothing),
     "timed projections": _set("fingerprint", "Fingerprints._projections", _nothing),
-    "chosen timed calls": _set("pairs", "Timing._full_checks", _nothing),
+    "chosen timed calls": _set("chosen", "Chosen.check", _nothing),
     "admission": _set("admission", "Admission.undecided", []),
     "uncaught": _set("admission", "Admission.uncaught", lambda self: []),
     "system-call filter": _filter,

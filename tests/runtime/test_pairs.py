@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import random
 import signal
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kforge_mcp.runtime.pairs import Timing
 from kforge_mcp.runtime.sides import Side
+from kforge_mcp.runtime.subject import Subject
 
 
 class Place:
@@ -29,7 +29,9 @@ class Place:
 def timing(twin: Any, processors: set[int]) -> Any:
     made = object.__new__(Timing)
     made._twin, made._processors = twin, processors
-    made._dice, made._subject = random.Random(1), SimpleNamespace(notes=[])
+    subject = Subject.__new__(Subject)
+    subject.notes = []
+    made._dice, made._subject = random.Random(1), subject
     return made
 
 

@@ -6,15 +6,8 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+from ..scalars import SCALARS
 from .tensor_maps import TensorMaps
-
-SCALARS = {
-    "int64": ctypes.c_int64,
-    "int32": ctypes.c_int32,
-    "float": ctypes.c_float,
-    "double": ctypes.c_double,
-    "bool": ctypes.c_bool,
-}
 
 
 class Pointers:

@@ -14,13 +14,12 @@ import select
 import signal
 import socket
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from .. import framing
-from ..failures import Refusal
+from ..failures import Refusal, as_frame
 from ..process import die_with_parent
 from ..reference import import_code
 from .gpu import Unavailable
@@ -202,13 +201,9 @@ def _live(card: dict[str, Any], channel: socket.socket, stage: Stage, deadline: 
     except Unavailable as missing:
         if framing.receive_frame(channel) is not None:
             framing.send_frame(channel, {"result": _found("target_unavailable", f"not judged: {missing}")})
-    except Refusal as refusal:
-        framing.send_frame(channel, {"kind": refusal.kind, "message": str(refusal), "trace": refusal.trace})
     except Exception as error:  # noqa: BLE001 - the top of the process: the parent must hear of it
-        message = f"{type(error).__name__}: {error}"
-        body = {"kind": "internal", "message": message, "trace": traceback.format_exc()}
         with contextlib.suppress(OSError):
-            framing.send_frame(channel, body)
+            framing.send_frame(channel, as_frame(error))
     finally:
         os._exit(0)
 

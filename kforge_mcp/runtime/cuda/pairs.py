@@ -10,10 +10,8 @@ import secrets
 from collections.abc import Callable
 from random import Random
 
-import torch
-
-from ..checks import Finding, check
-from ..inputs import Blocks
+from .. import chosen
+from ..checks import Finding
 from ..pairs import Samples, Schedule, plainly_slower
 from ..subject import Subject
 from ..trials import Policy
@@ -23,7 +21,6 @@ from .program import LaunchError
 from .sides import CandidateSide, EagerSide, Failed, Side, StandIn
 from .watch import Deadline
 
-_FULL_CHECKS = 3
 _TRIES = 12
 """Of one timing whose start came before all was enqueued."""
 _MOST_DROPPED = 60
@@ -63,8 +60,8 @@ class DeviceTiming:
         self._image = subject.fresh.image()
         outputs = [place.view(self._image) for place in subject.slot.outputs]
         self._marker = Marker(outputs, subject.errors, subject.longest, secrets.randbits(63))
-        self._kept: list[tuple[torch.Tensor, list[torch.Tensor], Blocks]] = []
-        self._seen = 0
+        most = max(1, min(chosen.MOST, _KEPT_BYTES // max(len(self._image), 1)))
+        self._chosen = chosen.Chosen(subject, self._dice, most)
 
     def run(self, schedule: Schedule, progress: Callable[[int], None]) -> Samples | Finding:
         """Samples of all pairs, or the first finding."""
@@ -88,9 +85,7 @@ class DeviceTiming:
             why = self._disturbed()
             if why:
                 dropped += 1
-                note = f"pairs were dropped while the device was slowed down: {why}"
-                if note not in self._subject.notes:
-                    self._subject.notes.append(note)
+                self._subject.note(f"pairs were dropped while the device was slowed down: {why}")
                 if dropped > _MOST_DROPPED:
                     return Finding("device_busy", f"{self._subject.label()}: the device is slowed down: {why}")
                 continue
@@ -102,7 +97,7 @@ class DeviceTiming:
             progress(len(samples.eager_s))
         if isinstance(self._candidate, CandidateSide):
             samples.own_share = self._candidate.own_share(self._image)
-        return self._compared() or self._full_checks() or samples
+        return self._compared() or self._chosen.check() or samples
 
     def _add(self, samples: Samples, seconds: dict[str, float]) -> None:
         samples.eager_s.append(seconds[_EAGER])
@@ -137,7 +132,7 @@ class DeviceTiming:
                 finding = side.trespass(number, self._image)
                 if finding:
                     return finding.during(f"{self._subject.label()}, timed call")
-                self._keep(side.outputs(number), blocks)
+                self._chosen.offer(lambda side=side, number=number: (self._image, side.outputs(number), blocks))
             marks[name] = self._marker.take(side.outputs(number), question)
             # Nobody finds eager's output after this; the candidate's own slot is written anew before its next call.
             if isinstance(side, EagerSide):
@@ -165,19 +160,3 @@ class DeviceTiming:
             if seconds is not None:
                 return seconds, number
         raise RuntimeError("the host was too slow to enqueue a call behind a sleeping kernel")
-
-    def _keep(self, outputs: list[torch.Tensor], blocks: Blocks) -> None:
-        """Hold a uniform choice of three timed calls for the full oracle, made after each has run."""
-        most = max(1, min(_FULL_CHECKS, _KEPT_BYTES // max(len(self._image), 1)))
-        self._seen += 1
-        place = len(self._kept) if len(self._kept) < most else self._dice.randrange(self._seen)
-        if place < most:
-            entry = (self._image.clone(), [tensor.clone() for tensor in outputs], blocks)
-            self._kept[place : place + 1] = [entry]
-
-    def _full_checks(self) -> Finding | None:
-        for image, outputs, blocks in self._kept:
-            finding = check(outputs, self._subject.expect(image, blocks), blocks)
-            if finding:
-                return finding.during(f"{self._subject.label()}, timed call held against the oracle")
-        return None

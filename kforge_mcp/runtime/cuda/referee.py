@@ -159,7 +159,7 @@ class CudaReferee:
         memories = slots_for(self._gpu, slot, self._dice)
         stand_in = StandIn(self._gpu, subject, memories, image, self._dice)
         if not eager.is_captured:
-            subject.notes.append("eager cannot be captured as a CUDA graph: both sides are launched step by step")
+            subject.note("eager cannot be captured as a CUDA graph: both sides are launched step by step")
         return Prepared(subject, eager, stand_in, memories)
 
     def _rehearse(self, prepared: Prepared, trials: Sequence[str]) -> Iterator[None]:
@@ -238,9 +238,7 @@ class CudaReferee:
         if isinstance(side, CandidateSide) and prepared.eager.is_captured and not side.capture():
             prepared.eager.drop_graphs()
             prepared.stand_in.drop_graphs()
-            subject.notes.append(
-                "the candidate cannot be captured as a CUDA graph: both sides are launched step by step"
-            )
+            subject.note("the candidate cannot be captured as a CUDA graph: both sides are launched step by step")
         timing = DeviceTiming(
             self._gpu, subject, prepared.eager, side, prepared.stand_in, self._policy, self._deadline, self._gpu.slowed
         )
