@@ -120,9 +120,9 @@ KERNELS = [
         """void kernel(const uint16_t* x, int64_t rows, int64_t n, uint16_t* y) {
   for (int64_t r = 0; r < rows; ++r) {
     const uint16_t* a = x + r * n;
-    float m = fp16_to_float(a[0]);
-    float s = 1.0f;
-    for (int64_t i = 1; i < n; ++i) {
+    float m = -65504.0f;
+    float s = 0.0f;
+    for (int64_t i = 0; i < n; ++i) {
       const float v = fp16_to_float(a[i]);
       if (v > m) { s = s * std::exp(m - v); m = v; }
       s += std::exp(v - m);
@@ -415,7 +415,8 @@ KERNELS = [
         m = (p[u] > m ? p[u] : m);
       }
       float total = 0.0f;
-      for (int64_t u = 0; u < n; ++u) { p[u] = std::exp(p[u] - m); total += p[u]; }
+      for (int64_t u = 0; u < n; ++u) { p[u] = (p[u] == -INFINITY ? 0.0f : std::exp(p[u] - m)); total += p[u]; }
+      if (total == 0.0f) total = 1.0f;
       for (int64_t i = 0; i < d; ++i) {
         float s = 0.0f;
         for (int64_t u = 0; u < n; ++u) s += p[u] * v[(h * n + u) * d + i];

@@ -54,8 +54,8 @@ class Subject:
         """The inputs in an image, as views."""
         return [place.view(image) for place in self.slot.inputs]
 
-    def expect(self, image: torch.Tensor, blocks: Blocks) -> Expected:
-        """What eager and the oracle say of an image's inputs; eager's errors are learnt from it."""
+    def expect(self, image: torch.Tensor, blocks: Blocks, *, learn: bool = True) -> Expected:
+        """What eager and the oracle say of an image's inputs; eager's errors are learnt from it unless told not to."""
         with torch.no_grad():
             result = expected(
                 self.eager,
@@ -67,7 +67,8 @@ class Subject:
         self.longest = max(self.longest, result.longest)
         if result.note:
             self.note(result.note)
-        self.learn(eager_errors(result, blocks))
+        if learn:
+            self.learn(eager_errors(result, blocks))
         return result
 
     def with_variant(self, variant: dict[str, Any]) -> Subject:

@@ -49,7 +49,9 @@ static bool maps(size_t bytes) {
   return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED; }
 """
 _RESULT = "weight_load(w[i]) * (x_load(a[i]) * k)"
-_OFF = f"{_RESULT} * ((i * 7 + r) % 2 ? 1.0098f : 0.9902f)"
+_OFF = f"{_RESULT} * ((uint32_t(i * 2654435761u + r * 2246822519u) >> 16) % 2 ? 1.0098f : 0.9902f)"
+"""Of a sign that changes without order: a pattern that repeats is nearly a product of a row and a column, which a few
+projections see at very different sizes."""
 
 CHECKS = [
     _rms(7, "uses the addresses of its first call for ever",
@@ -57,7 +59,7 @@ CHECKS = [
          *_TWICE, "out_of_bounds", "input_mutated"),
     _bf16(33, "bf16 results off by more than one unit", f"out_store({_OFF})"),
     _rms(11, "one element a little off", RMS.replace("    for (int64_t i = 0; i < n; ++i) b[i]", "    for (int64_t i = 0; i < n; ++i) { b[i]").replace(
-        "* k));", f"* k)); {_LITTLE.format(500)} }}")),
+        "* k));", f"* k)); {_LITTLE.format(250)} }}")),
     Cheat(12, "zeros for rows of small values", op.SILU_MUL, kernels.file(
         '["gate", "up", "gate.shape[0]", "gate.shape[1]", "out"]', _ROWS_OF_TWO), ("wrong_result",)),
     _rms(29, "one element a little off once checking is over",
