@@ -71,13 +71,15 @@ def _sample(workload: Workload, device: torch.device, payload: dict[str, Any], e
     emit({"message": "recording calls"})
     prover = Prover(Budget(payload["blob_root"], payload["max_bytes"]), device)
     recorder = Recorder(prover, device)
-    with observing(workload.model, functions, recorder):
+    with observing(workload.model, functions, recorder) as elsewhere:
         results = workload.run()
     observed = _result_digests(results)
     del results
     notes = list(workload.notes)
     if plain != observed:
         notes.append("two runs of the workload gave different results: it is not deterministic")
+    if elsewhere.calls:
+        notes.append(f"{elsewhere.calls} calls in other threads are left out: they are part of what waits for them")
     cards = [card for card in recorder.cards.values() if card.takes_tensors and card.gives_tensors]
     for number, card in enumerate(cards):
         emit({"message": f"replaying {card.target.name}", "fraction": number / max(len(cards), 1)})
