@@ -56,39 +56,32 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
     parents = [parent for _, parent in timing["calls"]]
     aligned = labels == [label for label, _, _ in calls]
     outermost = _outermost(labels, parents)
-    runs, walls = timing["durations"], timing["observed_us"]
-    each_us = [median(column) for column in zip(*runs, strict=True)]
-    fastest_us = [min(column) for column in zip(*runs, strict=True)]
-    wall_us = median(walls)
-    places: dict[str, list[int]] = {}
-    for index, label in enumerate(labels):
-        places.setdefault(label, []).append(index)
     keys: dict[str, list[tuple[str, int]]] = {}
     for index, (label, key, _) in enumerate(calls):
         keys.setdefault(label, []).append((key, index))
+    places: dict[str, list[int]] = {label: [] for label in [*labels, *keys]}
+    for index, label in enumerate(labels):
+        places[label].append(index)
+    each_us = [median(column) for column in zip(*timing["durations"], strict=True)]
+    wall_us = median(timing["observed_us"])
     cards = {}
     seen = [0.0] * len(labels)
-    for label in dict.fromkeys([*places, *keys]):
-        indexes = places.get(label, [])
+    for label, indexes in places.items():
         outer = [index for index in indexes if index in outermost]
-        totals = [sum(run[index] for index in outer) for run in runs]
-        card = cards[label] = CardTimes(calls=len(indexes), eager_us=median(totals), share=0.0)
-        share = median(total / wall for total, wall in zip(totals, walls, strict=True))
+        cards[label], share = _card_times(timing, len(indexes), outer)
         spread_us = sum(each_us[index] for index in outer)
         for index in indexes:
             seen[index] = share * each_us[index] / spread_us if spread_us else 0.0
-        mean_us = card.eager_us / len(outer) if outer else 0.0
-        for key in dict.fromkeys(key for key, _ in keys.get(label, []) if key):
-            own = [index for other, index in keys[label] if other == key]
-            card.variant_calls[key] = len(own)
-            card.variant_us[key] = median(each_us[index] for index in own) if aligned else mean_us
-            card.variant_fastest_us[key] = min(fastest_us[index] for index in own) if aligned else mean_us
+        mean_us = cards[label].eager_us / len(outer) if outer else 0.0
+        _time_variants(cards[label], timing, keys.get(label, []), None if aligned else mean_us)
     shares = _fitted(parents, seen)
     own_shares = _own_shares(labels, parents, shares)
     for label, card in cards.items():
-        indexes = places.get(label, [])
-        card.share = sum(shares[index] for index in indexes if index in outermost)
-        card.own_share = sum(own_shares[index] for index in indexes)
+        outer = [index for index in places[label] if index in outermost]
+        card.share = min(1.0, sum(shares[index] for index in outer))
+        card.own_share = min(card.share, sum(own_shares[index] for index in places[label]))
+        before = sum(seen[index] for index in outer)
+        card.eager_us *= card.share / before if before else 1.0
         for key in card.variant_calls:
             own = [index for other, index in keys[label] if other == key]
             if aligned:
@@ -108,6 +101,26 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
         observed_us=wall_us,
         call_us=[share * wall_us for share in shares] if aligned else [],
     )
+
+
+def _card_times(timing: dict[str, Any], calls: int, outer: list[int]) -> tuple[CardTimes, float]:
+    """A card whose calls in no other call of it are `outer`, and its median share of the runs."""
+    totals = [sum(run[index] for index in outer) for run in timing["durations"]]
+    share = median(total / wall for total, wall in zip(totals, timing["observed_us"], strict=True))
+    return CardTimes(calls=calls, eager_us=median(totals), share=share), share
+
+
+def _time_variants(card: CardTimes, timing: dict[str, Any], keys: list[tuple[str, int]], mean_us: float | None) -> None:
+    """Give the variants their times: those of their own calls, or `mean_us` where these are not known."""
+    runs = timing["durations"]
+    for key in dict.fromkeys(key for key, _ in keys if key):
+        own = [index for other, index in keys if other == key]
+        card.variant_calls[key] = len(own)
+        if mean_us is None:
+            card.variant_us[key] = median(median(run[index] for run in runs) for index in own)
+            card.variant_fastest_us[key] = min(run[index] for run in runs for index in own)
+        else:
+            card.variant_us[key] = card.variant_fastest_us[key] = mean_us
 
 
 def level_of(label: str) -> str:

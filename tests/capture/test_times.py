@@ -107,6 +107,7 @@ def test_operators_that_seem_longer_than_what_contains_them_are_fitted_into_it()
         {"module m:A": 0.4, "torch torch:mul": 0.3, "torch torch:add": 0.1, "module m:B": 0.5}
     )
     assert merged.call_us == pytest.approx([40, 30, 10, 50])
+    assert [card.eager_us for card in merged.cards.values()] == pytest.approx([40, 30, 10, 50])
 
 
 @st.composite
