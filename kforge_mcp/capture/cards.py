@@ -6,7 +6,7 @@ from typing import Any
 
 from kforge_mcp.capture.ceilings import matrix_dtype, speed_of_light_us
 from kforge_mcp.capture.headroom import TimedCall, headrooms
-from kforge_mcp.capture.times import CardTimes, WorkloadTimes, gain_ceiling, level_of
+from kforge_mcp.capture.times import CardTimes, WorkloadTimes, gain_ceiling, level_of, saved_share, savings
 from kforge_mcp.records.base import new_id
 from kforge_mcp.records.card import OperatorCard
 from kforge_mcp.records.project import Ceilings
@@ -26,8 +26,9 @@ def build_cards(
     names = {draft["label"]: draft["name"] for draft in drafts}
     variants = {draft["label"]: _variants(draft, times.cards[draft["label"]], ceilings) for draft in drafts}
     room = _headrooms(sampled["calls"], variants, times) if times.call_us else {}
+    saved = _savings(sampled["calls"], variants, times)
     return [
-        _card(project_id, draft, times.cards[label], variants[label], room.get(label), names)
+        _card(project_id, draft, times.cards[label], variants[label], saved.get(label, 0.0), room.get(label), names)
         for label, draft in zip(names, drafts, strict=True)
     ]
 
@@ -68,18 +69,36 @@ def _headrooms(
     return headrooms(timed, times.observed_us)
 
 
+def _savings(calls: list[list[Any]], variants: dict[str, dict[str, Variant]], times: WorkloadTimes) -> dict[str, float]:
+    """What each card could save of the workload, by label."""
+    if times.call_us:
+        shares = [us / times.observed_us for us in times.call_us]
+        timed: list[tuple[str, float | None, int]] = []
+        for (label, key, parent), share in zip(calls, shares, strict=True):
+            variant = variants.get(label, {}).get(key)
+            timed.append((label, variant and _saved(share, variant), parent))
+        return savings(timed)
+    return {
+        label: sum(_saved(times.cards[label].variant_share[key], variant) for key, variant in known.items())
+        for label, known in variants.items()
+    }
+
+
+def _saved(share: float, variant: Variant) -> float:
+    return saved_share(share, variant.speed_of_light_us, variant.eager_us)
+
+
 def _card(
     project_id: str,
     draft: dict[str, Any],
     times: CardTimes,
     known: dict[str, Variant],
+    saved: float,
     room: float | None,
     names: dict[str, str],
 ) -> OperatorCard:
     variants = list(known.values())
-    ceiling = gain_ceiling(
-        [(times.variant_share[key], variant.speed_of_light_us, variant.eager_us) for key, variant in known.items()]
-    )
+    ceiling = gain_ceiling(saved)
     return OperatorCard(
         card_id=new_id("card"),
         project_id=project_id,

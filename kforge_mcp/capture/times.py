@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -42,7 +43,7 @@ class WorkloadTimes:
     observed_us: float = 0.0
     """The median of the runs in which calls were timed."""
     call_us: list[float] = field(default_factory=list)
-    """The median time of each call in order, scaled as shares are; empty if not aligned."""
+    """The time of each call in order, no call shorter than what it contains; empty if not aligned."""
 
 
 def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes:
@@ -55,56 +56,71 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
     parents = [parent for _, parent in timing["calls"]]
     aligned = labels == [label for label, _, _ in calls]
     outermost = _outermost(labels, parents)
-    runs, walls = timing["durations"], timing["observed_us"]
-    each_us = [median(column) for column in zip(*runs, strict=True)]
-    fastest_us = [min(column) for column in zip(*runs, strict=True)]
-    wall_us = median(walls)
-    own_us, scale = _own_times(labels, parents, each_us, wall_us)
-    places: dict[str, list[int]] = {}
-    for index, label in enumerate(labels):
-        places.setdefault(label, []).append(index)
     keys: dict[str, list[tuple[str, int]]] = {}
     for index, (label, key, _) in enumerate(calls):
         keys.setdefault(label, []).append((key, index))
+    places: dict[str, list[int]] = {label: [] for label in [*labels, *keys]}
+    for index, label in enumerate(labels):
+        places[label].append(index)
+    each_us = [median(column) for column in zip(*timing["durations"], strict=True)]
+    wall_us = median(timing["observed_us"])
     cards = {}
-    for label in dict.fromkeys([*places, *keys]):
-        indexes = places.get(label, [])
+    seen = [0.0] * len(labels)
+    for label, indexes in places.items():
         outer = [index for index in indexes if index in outermost]
-        totals = [sum(run[index] for index in outer) for run in runs]
-        factor = scale.get(level_of(label), 1.0)
-        card = CardTimes(
-            calls=len(indexes),
-            eager_us=median(totals),
-            share=min(1.0, factor * median(total / wall for total, wall in zip(totals, walls, strict=True))),
-        )
-        card.own_share = min(card.share, factor * sum(own_us[index] for index in indexes) / wall_us)
-        cards[label] = card
-        mean_us = card.eager_us / len(outer) if outer else 0.0
-        for key in dict.fromkeys(key for key, _ in keys.get(label, []) if key):
+        cards[label], share = _card_times(timing, len(indexes), outer)
+        spread_us = sum(each_us[index] for index in outer)
+        for index in indexes:
+            seen[index] = share * each_us[index] / spread_us if spread_us else 0.0
+        mean_us = cards[label].eager_us / len(outer) if outer else 0.0
+        _time_variants(cards[label], timing, keys.get(label, []), None if aligned else mean_us)
+    shares = _fitted(parents, seen)
+    own_shares = _own_shares(labels, parents, shares)
+    for label, card in cards.items():
+        outer = [index for index in places[label] if index in outermost]
+        card.share = min(1.0, sum(shares[index] for index in outer))
+        card.own_share = min(card.share, sum(own_shares[index] for index in places[label]))
+        before = sum(seen[index] for index in outer)
+        card.eager_us *= card.share / before if before else 1.0
+        for key in card.variant_calls:
             own = [index for other, index in keys[label] if other == key]
-            card.variant_calls[key] = len(own)
-            card.variant_us[key] = median(each_us[index] for index in own) if aligned else mean_us
-            card.variant_fastest_us[key] = min(fastest_us[index] for index in own) if aligned else mean_us
-            counted = [index for index in own if not aligned or index in outermost]
-            spent = sum(each_us[index] for index in counted) if aligned else mean_us * len(counted)
-            card.variant_share[key] = factor * spent / wall_us
-        # Medians of calls may add up to more than the median of the runs.
-        excess = max(1.0, sum(card.variant_share.values()) / card.share if card.share else 1.0)
-        card.variant_share = {key: share / excess for key, share in card.variant_share.items()}
+            if aligned:
+                card.variant_share[key] = sum(shares[index] for index in own if index in outermost)
+            else:
+                card.variant_share[key] = card.share * len(own) / len(keys[label])
     workload_us = median(timing["plain_us"])
     if "busy_us" in timing:
         busy = median(timing["busy_us"]) / workload_us
     else:
         busy = sum(card.own_share for label, card in cards.items() if level_of(label) == "torch")
-    scaled = [scale.get(level_of(label), 1.0) * us for label, us in zip(labels, each_us, strict=True)]
     return WorkloadTimes(
         workload_us=workload_us,
         aligned=aligned,
         cards=cards,
         idle_share=max(0.0, 1.0 - busy),
         observed_us=wall_us,
-        call_us=scaled if aligned else [],
+        call_us=[share * wall_us for share in shares] if aligned else [],
     )
+
+
+def _card_times(timing: dict[str, Any], calls: int, outer: list[int]) -> tuple[CardTimes, float]:
+    """A card whose calls in no other call of it are `outer`, and its median share of the runs."""
+    totals = [sum(run[index] for index in outer) for run in timing["durations"]]
+    share = median(total / wall for total, wall in zip(totals, timing["observed_us"], strict=True))
+    return CardTimes(calls=calls, eager_us=median(totals), share=share), share
+
+
+def _time_variants(card: CardTimes, timing: dict[str, Any], keys: list[tuple[str, int]], mean_us: float | None) -> None:
+    """Give the variants their times: those of their own calls, or `mean_us` where these are not known."""
+    runs = timing["durations"]
+    for key in dict.fromkeys(key for key, _ in keys if key):
+        own = [index for other, index in keys if other == key]
+        card.variant_calls[key] = len(own)
+        if mean_us is None:
+            card.variant_us[key] = median(median(run[index] for run in runs) for index in own)
+            card.variant_fastest_us[key] = min(run[index] for run in runs for index in own)
+        else:
+            card.variant_us[key] = card.variant_fastest_us[key] = mean_us
 
 
 def level_of(label: str) -> str:
@@ -112,25 +128,31 @@ def level_of(label: str) -> str:
     return label.partition(" ")[0]
 
 
-def _own_times(
-    labels: list[str], parents: list[int], each_us: list[float], wall_us: float
-) -> tuple[list[float], dict[str, float]]:
-    """Each call's time without calls of its level inside it, and per level what makes these fit into the run.
+def _fitted(parents: list[int], shares: list[float]) -> list[float]:
+    """The shares of calls such that those directly inside a call take no more than it, and all together at most 1.
 
-    Operators are timed in other runs than the rest, so a disturbed run may make them seem longer than the whole.
+    Operators are timed in other runs than what contains them, and a disturbed run makes them seem longer than that.
     """
-    own = list(each_us)
+    inside: dict[int, float] = {}
+    for parent, share in zip(parents, shares, strict=True):
+        inside[parent] = inside.get(parent, 0.0) + share
+    factor = {-1: 1.0 / max(1.0, inside.get(-1, 0.0))}
+    for index, parent in enumerate(parents):
+        # A parent stands before what it contains.
+        factor[index] = factor[parent] * min(1.0, shares[index] / inside[index]) if inside.get(index) else 1.0
+    return [factor[parent] * share for parent, share in zip(parents, shares, strict=True)]
+
+
+def _own_shares(labels: list[str], parents: list[int], shares: list[float]) -> list[float]:
+    """Each call's share without that of calls of its level inside it."""
+    own = list(shares)
     for index, label in enumerate(labels):
         above = parents[index]
         while above >= 0 and level_of(labels[above]) != level_of(label):
             above = parents[above]
         if above >= 0:
-            own[above] -= each_us[index]
-    own = [max(0.0, value) for value in own]
-    totals: dict[str, float] = {}
-    for label, value in zip(labels, own, strict=True):
-        totals[level_of(label)] = totals.get(level_of(label), 0.0) + value
-    return own, {level: wall_us / total for level, total in totals.items() if total > wall_us}
+            own[above] -= shares[index]
+    return [max(0.0, value) for value in own]
 
 
 def _outermost(labels: list[str], parents: list[int]) -> set[int]:
@@ -145,10 +167,31 @@ def _outermost(labels: list[str], parents: list[int]) -> set[int]:
     return found
 
 
-def gain_ceiling(parts: list[tuple[float, float, float]]) -> float:
-    """The largest factor by which a workload gets faster from one card alone: Amdahl's law at the speed of light.
-
-    `parts` holds `(share, speed_of_light_us, eager_us)` of each variant; a part below its speed of light counts 0.
-    """
-    saved = sum(share * max(0.0, 1.0 - light / eager) for share, light, eager in parts if eager > 0)
+def gain_ceiling(saved: float) -> float:
+    """The largest factor by which a workload gets faster from one card alone, which saves this share: Amdahl's law."""
     return 1.0 / max(1e-3, 1.0 - saved)
+
+
+def saved_share(share: float, light_us: float, eager_us: float) -> float:
+    """The part of `share` that ends at the speed of light; 0 where eager seems faster than that."""
+    return share * max(0.0, 1.0 - light_us / eager_us) if eager_us > 0 else 0.0
+
+
+def savings(calls: Sequence[tuple[str, float | None, int]]) -> dict[str, float]:
+    """What each card could save, by label: the sum over its calls that are in no other call of the card.
+
+    `calls` are `(label, saved, index of the enclosing call or -1)`, a parent before what it contains; `saved` is None
+    where eager stays. A call saves no less than any one card inside it does: a kernel for the whole can do what one
+    for the part does, even where the speed of light was measured as less than that.
+    """
+    inside: list[dict[str, float]] = [{} for _ in calls]
+    whole: dict[str, float] = {}
+    for index in reversed(range(len(calls))):
+        label, saved, parent = calls[index]
+        sums, inside[index] = inside[index], {}
+        if saved is not None:
+            sums[label] = max(saved, *sums.values()) if sums else saved
+        above = whole if parent < 0 else inside[parent]
+        for name, value in sums.items():
+            above[name] = above.get(name, 0.0) + value
+    return whole

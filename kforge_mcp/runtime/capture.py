@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from . import blobs, flags
 from .capture_arguments import IneligibleError
@@ -26,6 +25,7 @@ from .capture_watch import observing
 from .entry import Workload, load_workload
 from .failures import Refusal
 from .reference import Reference
+from .values import every_tensor
 
 Emit = Callable[[dict[str, Any]], None]
 _loaded: dict[str, tuple[Workload, torch.device]] = {}
@@ -71,13 +71,15 @@ def _sample(workload: Workload, device: torch.device, payload: dict[str, Any], e
     emit({"message": "recording calls"})
     prover = Prover(Budget(payload["blob_root"], payload["max_bytes"]), device)
     recorder = Recorder(prover, device)
-    with observing(workload.model, functions, recorder):
+    with observing(workload.model, functions, recorder) as elsewhere:
         results = workload.run()
     observed = _result_digests(results)
     del results
     notes = list(workload.notes)
     if plain != observed:
         notes.append("two runs of the workload gave different results: it is not deterministic")
+    if elsewhere.calls:
+        notes.append(f"{elsewhere.calls} calls in other threads are left out: they are part of what waits for them")
     cards = [card for card in recorder.cards.values() if card.takes_tensors and card.gives_tensors]
     for number, card in enumerate(cards):
         emit({"message": f"replaying {card.target.name}", "fraction": number / max(len(cards), 1)})
@@ -94,7 +96,9 @@ def _sample(workload: Workload, device: torch.device, payload: dict[str, Any], e
 
 
 def _result_digests(results: list[Any]) -> list[str]:
-    return fingerprints([leaf for leaf in tree_leaves(results) if isinstance(leaf, torch.Tensor)])
+    found = list(every_tensor(results))
+    plain = [tensor for tensor in found if tensor.layout is torch.strided and not tensor.is_meta]
+    return [f"{len(found)} tensors", *fingerprints([tensor.detach().resolve_conj().resolve_neg() for tensor in plain])]
 
 
 def _proof_notes(prover: Prover) -> list[str]:

@@ -14,7 +14,7 @@ from .capture_constants import is_constant, read_constants
 from .capture_names import c_name
 from .capture_operators import Operator
 from .tensors import NAMES
-from .values import Tree, Unencodable, encode
+from .values import Tree, Unencodable, encode, every_tensor
 
 
 class IneligibleError(Exception):
@@ -78,6 +78,18 @@ def bind_operator(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, A
     return bound
 
 
+def containers(args: tuple[Any, ...], kwargs: dict[str, Any], bound: BoundCall) -> Any:
+    """What lists, dictionaries and objects among the arguments hold now, as JSON over the tensors of `bound`.
+
+    Equal to `(bound.args, bound.kwargs)` unless the call changed one. Raises `IneligibleError`.
+    """
+    tensors = list(bound.tensors)
+    return (
+        [_encode(f"args[{index}]", value, tensors) for index, value in enumerate(args)],
+        {name: _encode(name, value, tensors) for name, value in kwargs.items()},
+    )
+
+
 def identity(bound: BoundCall) -> Any:
     """What makes two calls of a card one variant, beside the layouts of their tensors, as JSON."""
     if bound.named is None:
@@ -95,10 +107,19 @@ def _state(module: torch.nn.Module | None) -> Iterator[tuple[str, torch.Tensor]]
 def _encode(name: str, value: Any, tensors: list[torch.Tensor]) -> Tree:
     if isinstance(value, torch.nn.Module):
         raise IneligibleError(f"takes the module {type(value).__name__} itself as {name}; see that module's card")
+    known = len(tensors)
     try:
-        return encode(value, tensors)
+        tree = encode(value, tensors)
     except Unencodable as error:
         raise IneligibleError(f"takes {error} as {name}") from error
+    if any(map(is_lazy_view, tensors[known:])):
+        raise IneligibleError(f"takes a conjugated or negated view as {name}, whose memory holds other values")
+    return tree
+
+
+def is_lazy_view(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements are the conjugates or negatives of what its memory holds."""
+    return tensor.is_conj() or tensor.is_neg()
 
 
 @functools.cache
@@ -193,6 +214,9 @@ def _argument(name: str, role: str, path: str, value: Any, positions: dict[int, 
     base = {"name": name, "role": role, "path": path}
     if value is None:
         return {**base, "kind": "none"}
+    unknown = [tensor for tensor in every_tensor(value, most=100) if id(tensor) not in positions]
+    if unknown and path.startswith("default."):
+        raise IneligibleError(f"reads the tensor {name}, the default of a parameter, without being given it")
     if isinstance(value, torch.Tensor):
         return {**base, "kind": "tensor", "tensors": [positions[id(value)]]}
     if isinstance(value, (list, tuple)) and value and all(isinstance(item, torch.Tensor) for item in value):

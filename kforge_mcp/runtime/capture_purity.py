@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import sys
 from typing import Any
 
 import torch
 
-from .capture_arguments import BoundCall, IneligibleError
+from .capture_arguments import BoundCall, IneligibleError, containers, is_lazy_view
 from .capture_drafts import OutputDraft, specify
 from .capture_store import Budget, Snapshot, digest
 from .reference import dump_module
-from .tensors import extent, to_bytes
-from .values import Unencodable, encode
+from .tensors import NAMES, extent, to_bytes
+from .values import Tree, Unencodable, encode
 
 LAYER_NUMBERS = ("layer_idx", "layer_index", "layer_id", "layer_number", "block_idx")
 """Attributes that number equal modules of a stack, and change nothing but which slot of a cache is theirs."""
@@ -43,6 +44,11 @@ def module_state(module: torch.nn.Module, *, left_out: tuple[str, ...] = ()) -> 
         raise IneligibleError(f"cannot be pickled ({type(error).__name__}: {error})") from error
 
 
+def comparable_state(module: torch.nn.Module) -> bytes:
+    """A module's pickled state without its tensors and the numbers of its layers. Raises `IneligibleError`."""
+    return module_state(module, left_out=LAYER_NUMBERS if layer_numbers(module) else ())
+
+
 def layer_numbers(module: torch.nn.Module) -> tuple[Any, ...]:
     """The layer numbers of a module and those it contains, in order."""
     return tuple(
@@ -50,55 +56,70 @@ def layer_numbers(module: torch.nn.Module) -> tuple[Any, ...]:
     )
 
 
-class Before:
-    """The state of the world before a call; `judge` compares it with the state after.
+class Watch:
+    """The state of the world before a call, as far as it costs little: every call is watched so.
 
-    `trusts_versions`: that only torch writes into the tensors, so that their version counters tell.
+    `state` is the module's `comparable_state`.
     """
 
     def __init__(
         self,
         bound: BoundCall,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
         module: torch.nn.Module | None,
-        pickle: bytes,
-        budget: Budget,
-        *,
-        trusts_versions: bool = False,
+        state: bytes,
     ) -> None:
         self.bound = bound
         self.module = module
-        self.pickle = pickle
-        self.inputs = [Snapshot.take(tensor, budget) for tensor in bound.tensors[: bound.inputs]]
+        self.module_state = state
+        self._args, self._kwargs = args, kwargs
         self.versions = [_version(tensor) for tensor in bound.tensors]
         self.places = [_place(tensor) for tensor in bound.tensors]
         self.identities = _identities(module)
         self.generators = _generators()
-        self.trusts_versions = trusts_versions and not any(tensor.is_inference() for tensor in bound.tensors)
-        # What is written by way of `.data` or numpy bumps no version.
-        state = [] if self.trusts_versions else bound.tensors[bound.inputs :]
-        self.state = [digest(tensor) for tensor in state]
 
-    def judge(self, result: Any) -> OutputDraft:
-        """The output's draft. Raises `IneligibleError` with the first reason why the call is not pure."""
+    def recheck(self, result: Any, known: OutputDraft) -> None:
+        """Raise `IneligibleError` if a later call of a variant does what the first, which gave `known`, did not."""
+        outputs, tree, aliases, written = self._results(result)
+        shapes = [(spec["dtype"], spec["shape"]) for spec in known.specs]
+        now = [(NAMES.get(tensor.dtype, ""), list(tensor.shape)) for tensor in outputs]
+        if tree != known.tree or now != shapes:
+            raise IneligibleError("gives results of different structure or shapes for arguments that look alike")
+        if (aliases if written else []) != known.overwritten:
+            raise IneligibleError("writes into its inputs in some calls and not in others")
+
+    def _results(self, result: Any) -> tuple[list[torch.Tensor], Tree, list[int], list[int]]:
+        """The output tensors, their tree, per output the input that it is or -1, and the inputs written."""
         if _generators() != self.generators:
             raise IneligibleError("draws random numbers")
         written: list[int] = []
-        for index, (tensor, version) in enumerate(zip(self.bound.tensors, self.versions, strict=True)):
-            bumped = _version(tensor) != version
-            if _place(tensor) != self.places[index]:
+        for index, (tensor, place) in enumerate(zip(self.bound.tensors, self.places, strict=True)):
+            if _place(tensor) != place:
                 raise IneligibleError("changes the shape, the strides or the storage of a tensor that it is given")
-            if index >= self.bound.inputs:
-                if bumped or (self.state and digest(tensor) != self.state[index - self.bound.inputs]):
+            if self._is_written(index, tensor):
+                if index >= self.bound.inputs:
                     raise IneligibleError("writes into its parameters or buffers")
-            elif bumped or (not self.trusts_versions and digest(tensor) != self.inputs[index].digest):
                 written.append(index)
+        self._check_arguments()
         if self.module is not None and (
-            _identities(self.module) != self.identities or module_state(self.module) != self.pickle
+            _identities(self.module) != self.identities or comparable_state(self.module) != self.module_state
         ):
             raise IneligibleError("keeps state between calls")
-        return self._output(result, written)
+        return self._outputs(result, written)
 
-    def _output(self, result: Any, written: list[int]) -> OutputDraft:
+    def _is_written(self, index: int, tensor: torch.Tensor) -> bool:
+        return _version(tensor) != self.versions[index]
+
+    def _check_arguments(self) -> None:
+        try:
+            changed = containers(self._args, self._kwargs, self.bound) != (self.bound.args, self.bound.kwargs)
+        except IneligibleError:
+            changed = True
+        if changed:
+            raise IneligibleError("changes a list, a dictionary or an object that it is given")
+
+    def _outputs(self, result: Any, written: list[int]) -> tuple[list[torch.Tensor], Tree, list[int], list[int]]:
         outputs: list[torch.Tensor] = []
         try:
             tree = encode(result, outputs)
@@ -106,6 +127,8 @@ class Before:
             raise IneligibleError(f"returns {error}") from error
         if not outputs:
             raise IneligibleError("writes into an input in place" if written else "returns no tensor")
+        if any(map(is_lazy_view, outputs)):
+            raise IneligibleError("returns a conjugated or negated view, whose memory holds other values")
         elsewhere = {tensor.device.type for tensor in outputs} - {tensor.device.type for tensor in self.bound.tensors}
         if elsewhere:
             raise IneligibleError(f"returns a tensor on another device ({elsewhere.pop()})")
@@ -116,15 +139,9 @@ class Before:
         fresh = [tensor for tensor, index in zip(outputs, aliases, strict=True) if index < 0 and tensor.numel()]
         if given.intersection(map(_storage, fresh)):
             raise IneligibleError("returns a view of its input, or the input itself")
-        if _overlap(fresh):
+        if len(fresh) > 1 and _overlap(fresh):
             raise IneligibleError("returns tensors that share elements")
-        return OutputDraft(
-            tree,
-            specify(outputs),
-            fingerprints(outputs),
-            [all_finite(tensor) for tensor in outputs],
-            aliases if written else [],
-        )
+        return outputs, tree, aliases, written
 
     def _overwritten(self, output: torch.Tensor, written: list[int]) -> int:
         """The index of the written input that an output is, or -1. Raises if another tensor shares its storage."""
@@ -138,6 +155,48 @@ class Before:
             if output is given or (_place(output) == _place(given) and output.numel()):
                 return index
         return -1
+
+
+class Before(Watch):
+    """The state of the world before the first call of a variant, values included; `judge` compares it with that after.
+
+    `trusts_versions`: that only torch writes into the tensors, so that their version counters tell.
+    """
+
+    def __init__(
+        self,
+        bound: BoundCall,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        module: torch.nn.Module | None,
+        state: bytes,
+        budget: Budget,
+        *,
+        trusts_versions: bool = False,
+    ) -> None:
+        self.inputs = [Snapshot.take(tensor, budget) for tensor in bound.tensors[: bound.inputs]]
+        super().__init__(bound, args, kwargs, module, state)
+        self.trusts_versions = trusts_versions and not any(tensor.is_inference() for tensor in bound.tensors)
+        # What is written by way of `.data` or numpy bumps no version.
+        own = [] if self.trusts_versions else bound.tensors[bound.inputs :]
+        self.own = [digest(tensor) for tensor in own]
+
+    def judge(self, result: Any) -> OutputDraft:
+        """The output's draft. Raises `IneligibleError` with the first reason why the call is not pure."""
+        outputs, tree, aliases, written = self._results(result)
+        return OutputDraft(
+            tree,
+            specify(outputs),
+            fingerprints(outputs),
+            [all_finite(tensor) for tensor in outputs],
+            aliases if written else [],
+        )
+
+    def _is_written(self, index: int, tensor: torch.Tensor) -> bool:
+        if super()._is_written(index, tensor):
+            return True
+        known = [*(snapshot.digest for snapshot in self.inputs), *self.own]
+        return not self.trusts_versions and digest(tensor) != known[index]
 
 
 def fingerprints(tensors: list[torch.Tensor]) -> list[str]:
@@ -193,7 +252,8 @@ def _generators() -> tuple[Any, ...]:
     states: list[Any] = [to_bytes(torch.get_rng_state()), random.getstate()]
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        states.append(repr(numpy.random.get_state(legacy=False)))
+        # The state's array is an object of its own each time, and comparing arrays gives an array.
+        states.append(pickle.dumps(numpy.random.get_state(legacy=False), protocol=4))
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         states += [to_bytes(state) for state in torch.cuda.get_rng_state_all()]
     return tuple(states)

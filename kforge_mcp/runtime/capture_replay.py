@@ -10,6 +10,7 @@ import torch
 from . import blobs, recipes
 from .capture_arguments import IneligibleError
 from .capture_drafts import VariantDraft
+from .capture_hidden import describe_hidden
 from .capture_purity import LAYER_NUMBERS, all_finite, fingerprints
 from .capture_store import Budget, Snapshot
 from .capture_trace import trace
@@ -155,11 +156,14 @@ class Prover:
     def _count(self, variant: VariantDraft, reference: Reference, tensors: list[torch.Tensor]) -> None:
         assert variant.output is not None
         try:
-            seen = trace(reference.bind(tensors, variant.call()), tensors)
+            run = reference.bind(tensors, variant.call())
+            seen = trace(run, tensors)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
             raise IneligibleError(f"does not run under a dispatch mode ({type(error).__name__}: {error})") from error
+        if seen.hidden is not None:
+            raise IneligibleError(f"reads {describe_hidden(seen.hidden, run.func)}, which it is not given")
         if seen.value_dependent:
             raise IneligibleError(f"depends on values in its shapes or control flow ({seen.value_dependent})")
         variant.flops = seen.flops

@@ -1,4 +1,5 @@
-"""The sampling pass: every call of one run is assigned to a variant; the first of each is looked at closely."""
+"""The sampling pass: every call of one run is assigned to a variant; the first of each is looked at closely,
+the others for what costs little to see."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from .capture_arguments import (
     BoundCall,
@@ -21,14 +21,16 @@ from .capture_arguments import (
 )
 from .capture_drafts import CardDraft, VariantDraft, specify
 from .capture_operators import Operator
-from .capture_purity import LAYER_NUMBERS, Before, layer_numbers, module_state, refuse_module
+from .capture_purity import Before, Watch, comparable_state, layer_numbers, module_state, refuse_module
 from .capture_replay import Prover
 from .capture_targets import Target, class_target
 from .capture_watch import is_compiled, unwatched
 from .tensors import NAMES
+from .values import every_tensor
 
 _MAXIMUM_TENSORS = 32
 _MAXIMUM_ALTERNATES = 128
+_MOST_SEARCHED = 500
 _LAYOUT = ("dtype", "shape", "stride", "device", "storage_id")
 
 
@@ -126,9 +128,9 @@ class Recorder:
         module: torch.nn.Module | None,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> tuple[VariantDraft, Before | None]:
-        """The variant of a call about to be made; with the state to compare with if it is the variant's first."""
-        card.takes_tensors |= any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs)))
+    ) -> tuple[VariantDraft, Watch | None]:
+        """The variant of a call about to be made, and the state to compare with unless the variant is refused."""
+        card.takes_tensors = card.takes_tensors or _holds_tensors((args, kwargs))
         try:
             if torch._C._functorch.peek_interpreter_stack() is not None:
                 raise IneligibleError("runs inside a torch.func transform")
@@ -142,12 +144,12 @@ class Recorder:
             for kind in sorted({tensor.device.type for tensor in bound.tensors}):
                 if torch.is_autocast_enabled(kind):
                     bound.autocast = NAMES.get(torch.get_autocast_dtype(kind), "other")
-            pickle = b""
+            pickle = compared = b""
             numbers: tuple[Any, ...] = ()
             if module is not None:
                 refuse_module(module)
                 numbers = layer_numbers(module)
-                pickle = module_state(module, left_out=LAYER_NUMBERS if numbers else ())
+                pickle = compared = comparable_state(module)
             specs = specify(bound.tensors)
             layout = [[spec[name] for name in _LAYOUT] for spec in specs]
             state = hashlib.sha256(pickle).hexdigest() if pickle else ""
@@ -156,7 +158,9 @@ class Recorder:
             if module is not None and numbers:
                 pickle = self._numbered(card.variants.get(key), module, numbers)
             if key in card.variants:
-                return card.variants[key], None
+                known = card.variants[key]
+                is_examined = known.output is not None and not known.reason
+                return known, Watch(bound, args, kwargs, module, compared) if is_examined else None
             variant = card.variants[key] = VariantDraft(key, bound, specs=specs, module=module)
             variant.pickle = pickle
             variant.pickle_digest = hashlib.sha256(pickle).hexdigest() if pickle else ""
@@ -170,7 +174,8 @@ class Recorder:
             variant.reason = str(refusal)
             return variant, None
         is_operator = isinstance(target.subject, Operator)
-        return variant, Before(bound, module, pickle, self._prover.budget, trusts_versions=is_operator)
+        budget = self._prover.budget
+        return variant, Before(bound, args, kwargs, module, compared, budget, trusts_versions=is_operator)
 
     def _numbered(self, known: VariantDraft | None, module: torch.nn.Module, numbers: tuple[Any, ...]) -> bytes:
         """The pickle of a module with layer numbers; one that a known variant has not seen yet is noted there."""
@@ -201,16 +206,23 @@ class Recorder:
         card.calls[key] += 1
         return card.variants.setdefault(key, VariantDraft(key, reason=reason))
 
-    def _finish(self, card: CardDraft, variant: VariantDraft, before: Before | None, result: Any) -> None:
-        card.gives_tensors |= any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(result))
+    def _finish(self, card: CardDraft, variant: VariantDraft, before: Watch | None, result: Any) -> None:
+        card.gives_tensors = card.gives_tensors or _holds_tensors(result)
         # An operator that gives nothing, `x[i] = y`, gives what it writes.
         card.gives_tensors |= result is None and isinstance(card.target.subject, Operator)
         if before is None:
             return
         try:
-            variant.output = before.judge(result)
-            for spec, snapshot, tensor in zip(variant.specs, before.inputs, before.bound.tensors, strict=False):
-                self._prover.sample(spec, snapshot, tensor)
+            if isinstance(before, Before):
+                variant.output = before.judge(result)
+                for spec, snapshot, tensor in zip(variant.specs, before.inputs, before.bound.tensors, strict=False):
+                    self._prover.sample(spec, snapshot, tensor)
+            elif variant.output is not None:
+                before.recheck(result, variant.output)
         except IneligibleError as refusal:
             variant.reason = str(refusal)
         before.bound.release_inputs()
+
+
+def _holds_tensors(value: Any) -> bool:
+    return next(every_tensor(value, most=_MOST_SEARCHED), None) is not None

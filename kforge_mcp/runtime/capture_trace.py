@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +18,12 @@ _GATHERS = {_aten.embedding, _aten.index, _aten.index_select, _aten.gather, _ate
 _BAGS = {_aten._embedding_bag, _aten._embedding_bag_forward_only}
 _INDEXING = {_aten.index, _aten._unsafe_index}
 _MASKS = (torch.bool, torch.uint8)
+_SHAPED = {
+    _aten.zeros_like, _aten.ones_like, _aten.empty_like, _aten.full_like,
+    _aten.new_zeros, _aten.new_ones, _aten.new_empty, _aten.new_full, _aten.new_empty_strided,
+}  # fmt: skip
+"""Operations that take a tensor's shape and none of its values."""
+_HOST_READS = ("tolist", "numpy", "__dlpack__")
 _RECURRENT = {_aten.mkldnn_rnn_layer, _aten._cudnn_rnn}
 _ATTENTION = {
     _aten._scaled_dot_product_flash_attention,
@@ -53,7 +61,9 @@ class Trace:
     flops: int = 0
     input_bytes: int = 0
     value_dependent: str = ""
-    """The first operation whose output shape, or whose result on the host, depends on values."""
+    """The first operation whose output shape, or whose result on the host, depends on the values given."""
+    hidden: torch.Tensor | None = None
+    """The first tensor that is read, and neither given nor made in the call."""
     operations: list[str] = field(default_factory=list)
     """The operations in order, repetitions in a row once."""
 
@@ -69,13 +79,19 @@ class _Tracer(TorchDispatchMode):
             self._read[address] = 0
             self._limits[address] = self._limits.get(address, 0) + unique_bytes(tensor)
         self._seen: set[tuple[Any, ...]] = set()
+        self._derived = dict.fromkeys(self._read, True)
+        """By address of what was given or made in the call: whether its values come from what was given."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        result = func(*args, **kwargs)
+        given = _tensors((args, kwargs))
         packet = func._overloadpacket
-        if _depends_on_values(func, args):
+        if packet is not _aten.lift_fresh and self.trace.hidden is None:
+            self.trace.hidden = next((tensor for tensor in given if _address(tensor) not in self._derived), None)
+        if self._depends_on_values(func, args, given):
             self.trace.value_dependent = self.trace.value_dependent or str(packet)
+        result = func(*args, **kwargs)
+        self._follow(func, given, _tensors(result))
         if not self.trace.operations or self.trace.operations[-1] != str(packet):
             self.trace.operations.append(str(packet))
         self.trace.flops += _flops(packet, args, kwargs, result)
@@ -101,17 +117,45 @@ class _Tracer(TorchDispatchMode):
                 self._seen.add(key)
             self._read[address] = min(self._limits[address], self._read[address] + size)
 
+    def _follow(self, func: Any, given: list[torch.Tensor], made: list[torch.Tensor]) -> None:
+        """Note of each result, and of what was written, whether its values come from what the call was given."""
+        is_derived = any(map(self.is_derived, given)) and func._overloadpacket not in _SHAPED
+        before = set(map(_address, given))
+        for tensor in [*made, *(given if func._schema.is_mutable else [])]:
+            address = _address(tensor)
+            self._derived[address] = is_derived or (address in before and self._derived.get(address, False))
+
+    def is_derived(self, tensor: torch.Tensor) -> bool:
+        """Whether the values of a tensor come from those given."""
+        return self._derived.get(_address(tensor), False)
+
+    def _depends_on_values(self, func: Any, args: Any, given: list[torch.Tensor]) -> bool:
+        """Whether the shape of the result, or a result on the host, depends on values; an index does if it is a
+        mask."""
+        if func._overloadpacket in _INDEXING:
+            masks = [index for index in args[1] if index is not None and index.dtype in _MASKS]
+            return any(map(self.is_derived, masks))
+        tagged = torch.Tag.dynamic_output_shape in func.tags or torch.Tag.data_dependent_output in func.tags
+        return tagged and any(map(self.is_derived, given))
+
+    def read_on_host(self, tensor: torch.Tensor, how: str) -> None:
+        """Note that a tensor's elements were taken to the host past the dispatcher."""
+        if self.is_derived(tensor):
+            self.trace.value_dependent = self.trace.value_dependent or how
+
     def finish(self) -> Trace:
         """The trace with its totals."""
         self.trace.input_bytes = sum(self._read.values())
         return self.trace
 
 
-def _depends_on_values(func: Any, args: Any) -> bool:
-    """Whether the shape of the result, or a result on the host, depends on values; an index does if it is a mask."""
-    if func._overloadpacket in _INDEXING:
-        return any(index is not None and index.dtype in _MASKS for index in args[1])
-    return torch.Tag.dynamic_output_shape in func.tags or torch.Tag.data_dependent_output in func.tags
+def _tensors(values: Any) -> list[torch.Tensor]:
+    """Those with elements."""
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor) and leaf.numel()]
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
@@ -145,6 +189,34 @@ def unique_bytes(tensor: torch.Tensor) -> int:
 
 def trace(run: Callable[[], Any], tensors: Sequence[torch.Tensor]) -> Trace:
     """Run eager once under the dispatch mode. Raises what eager raises."""
-    with torch.no_grad(), _Tracer(tensors) as tracer:
+    tracer = _Tracer(tensors)
+    with _host_reads(tracer), torch.no_grad(), tracer:
         run()
     return tracer.finish()
+
+
+@contextmanager
+def _host_reads(tracer: _Tracer) -> Iterator[None]:
+    """Tell the tracer of the methods that read a tensor without an operation."""
+
+    def noted(name: str) -> Callable[..., Any]:
+        original = getattr(torch.Tensor, name)
+
+        @functools.wraps(original)
+        def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            tracer.read_on_host(tensor, f"Tensor.{name}")
+            return original(tensor, *args, **kwargs)
+
+        return read
+
+    own = {name: vars(torch.Tensor)[name] for name in _HOST_READS if name in vars(torch.Tensor)}
+    for name in _HOST_READS:
+        setattr(torch.Tensor, name, noted(name))
+    try:
+        yield
+    finally:
+        for name in _HOST_READS:
+            if name in own:
+                setattr(torch.Tensor, name, own[name])
+            else:
+                delattr(torch.Tensor, name)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -30,6 +32,28 @@ class Watcher(Protocol):
     def on_operator(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the call of a torch operator."""
         ...
+
+
+@dataclass
+class Elsewhere:
+    """Calls in other threads than the one that watches, left alone: their order differs from run to run, and time
+    that passes at once cannot be divided among them. To whatever waits for them they are part of its own call."""
+
+    calls: int = 0
+
+    def leave_alone(self, watched: Call, original: Call) -> Call:
+        """`watched` in the thread that calls this, `original` in others."""
+        owner = threading.get_ident()
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return original(*args, **kwargs)
+            if threading.get_ident() != owner:
+                self.calls += 1
+                return original(*args, **kwargs)
+            return watched(*args, **kwargs)
+
+        return call
 
 
 class _Mode(TorchFunctionMode):
@@ -66,28 +90,31 @@ def unwatched(subject: Any) -> AbstractContextManager[Any]:
 @contextmanager
 def observing(
     model: torch.nn.Module, functions: Sequence[Target], watcher: Watcher, *, operators: bool = True
-) -> Iterator[None]:
+) -> Iterator[Elsewhere]:
     """Watch every module call, the functions, and torch's operators unless `operators` is False; put all back after.
 
-    References that the workload itself took to a wrapper meanwhile are put back too.
+    Only calls of the current thread are watched. References that the workload itself took to a wrapper meanwhile are
+    put back too.
     """
     original_call = torch.nn.Module.__call__
     original_check = torch.overrides.has_torch_function
     wrappers: dict[int, tuple[Any, Target]] = {}
     sites = [site for target in functions for site in target.sites if isinstance(site.owner, type)]
+    elsewhere = Elsewhere()
     methods = [(site, vars(site.owner)[site.key]) for site in sites]
     try:
-        torch.nn.Module.__call__ = watcher.around_call(original_call)
+        torch.nn.Module.__call__ = elsewhere.leave_alone(watcher.around_call(original_call), original_call)
         # torch's own attention and encoder layers leave their fast path where this is true, which it is under any
         # mode: with it the workload would compute something else when it is watched.
         torch.overrides.has_torch_function = _has_overriding_argument
         for target in functions:
-            wrapper = functools.wraps(target.subject)(watcher.around_function(target))
+            watched = elsewhere.leave_alone(watcher.around_function(target), target.subject)
+            wrapper = functools.wraps(target.subject)(watched)
             wrappers[id(wrapper)] = (wrapper, target)
             for site in target.sites:
                 site.put(wrapper)
         with _Mode(watcher) if operators else nullcontext():
-            yield
+            yield elsewhere
     finally:
         torch.nn.Module.__call__ = original_call
         torch.overrides.has_torch_function = original_check

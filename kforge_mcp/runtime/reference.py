@@ -112,7 +112,7 @@ class Reference:
         self._functions: dict[str, Callable[..., Any]] = {}
         self._modules: dict[str, torch.nn.Module] = {}
 
-    def bind(self, tensors: Sequence[torch.Tensor], call: dict[str, Any]) -> Callable[[], Any]:
+    def bind(self, tensors: Sequence[torch.Tensor], call: dict[str, Any]) -> functools.partial[Any]:
         """Eager with its arguments in place: calling it costs what the original call costs, and no more.
 
         `tensors` are in the order of `Variant.tensors`. For a module, the next `bind` replaces the parameters.

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ import torch
 from .tensors import DTYPES, NAMES
 
 Tree = dict[str, Any]
+_LEAVES = (bool, int, float, complex, str, bytes, torch.dtype, torch.device)
 
 
 class Unencodable(Exception):
@@ -129,6 +132,44 @@ def flatten(value: Any) -> list[torch.Tensor]:
     tensors: list[torch.Tensor] = []
     _collect(value, tensors)
     return tensors
+
+
+def every_tensor(value: Any, most: int = 10_000) -> Iterator[torch.Tensor]:
+    """The tensors of a value, each object once: in containers, dataclasses and attributes of objects, but not in
+    modules. Nothing is refused, and at most `most` objects are looked at."""
+    seen: set[int] = set()
+    # What is being looked at is kept, or else its id could be another's by the time.
+    kept: list[Any] = []
+    waiting = [value]
+    while waiting and len(kept) < most:
+        item = waiting.pop()
+        if item is None or type(item) in _LEAVES or id(item) in seen:
+            continue
+        seen.add(id(item))
+        kept.append(item)
+        if isinstance(item, torch.Tensor):
+            yield item
+        else:
+            waiting += reversed(list(_parts(item)))
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, (type, FunctionType, ModuleType, torch.nn.Module)):
+        return
+    if isinstance(value, dict):
+        yield from dict.values(value)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from value
+    yield from (getattr(value, "__dict__", None) or {}).values()
+    for name in {name for cls in type(value).__mro__ for name in _slots(cls)}:
+        item = getattr(value, name, None)
+        if item is not None:
+            yield item
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    slots = vars(cls).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 def _collect(value: Any, tensors: list[torch.Tensor]) -> None:

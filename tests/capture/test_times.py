@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kforge_mcp.capture.times import gain_ceiling, merge_times
+from kforge_mcp.capture.times import gain_ceiling, merge_times, saved_share, savings
 
 
 def _timing(labels: list[str], calls: list[list[int]], durations: list[list[float]], walls: list[float]) -> dict:
@@ -64,16 +64,78 @@ def test_a_gpu_is_idle_where_no_kernel_of_any_call_runs():
     assert times.cards["torch a"].share == pytest.approx(0.75)
 
 
+def _ceiling(parts: list[tuple[float, float, float]]) -> float:
+    return gain_ceiling(sum(saved_share(*part) for part in parts))
+
+
 def test_gain_ceiling_is_amdahls_law():
-    assert gain_ceiling([(0.5, 0.0, 10.0)]) == pytest.approx(2.0)
-    assert gain_ceiling([(0.5, 5.0, 10.0)]) == pytest.approx(1 / 0.75)
-    assert gain_ceiling([(0.2, 1.0, 10.0), (0.3, 20.0, 10.0)]) == pytest.approx(1 / (1 - 0.18))
-    assert gain_ceiling([]) == 1.0
+    assert _ceiling([(0.5, 0.0, 10.0)]) == pytest.approx(2.0)
+    assert _ceiling([(0.5, 5.0, 10.0)]) == pytest.approx(1 / 0.75)
+    assert _ceiling([(0.2, 1.0, 10.0), (0.3, 20.0, 10.0)]) == pytest.approx(1 / (1 - 0.18))
+    assert _ceiling([]) == 1.0
 
 
 @given(st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 1e6), st.floats(0.001, 1e6)), max_size=3))
 def test_gain_ceiling_is_finite_and_no_loss(parts):
-    assert 1.0 <= gain_ceiling(parts) <= 1000.0
+    assert 1.0 <= _ceiling(parts) <= 1000.0
+
+
+def test_what_contains_a_card_saves_no_less_than_that_card():
+    calls = [
+        ("a", 0.3, -1),
+        ("b", 0.1, 0),
+        ("c", 0.2, 1),
+        ("c", 0.2, 0),
+        ("d", 0.05, -1),
+        ("e", None, -1),
+        ("b", 0.2, 5),
+    ]
+    assert savings(calls) == pytest.approx({"a": 0.4, "b": 0.4, "c": 0.4, "d": 0.05})
+
+
+def test_calls_of_a_card_inside_each_other_save_once():
+    assert savings([("a", 0.3, -1), ("b", 0.2, 0), ("a", 0.1, 1)]) == pytest.approx({"a": 0.3, "b": 0.2})
+    assert savings([("a", None, -1), ("a", 0.1, 0)]) == pytest.approx({"a": 0.1})
+
+
+def test_operators_that_seem_longer_than_what_contains_them_are_fitted_into_it():
+    labels = ["module m:A", "torch torch:mul", "torch torch:add", "module m:B"]
+    calls = [[0, -1], [1, 0], [2, 0], [3, -1]]
+    merged = merge_times(_timing(labels, calls, [[40.0, 45.0, 15.0, 50.0]], [100.0]), _calls(labels, calls))
+    shares = {label: card.share for label, card in merged.cards.items()}
+    assert shares == pytest.approx(
+        {"module m:A": 0.4, "torch torch:mul": 0.3, "torch torch:add": 0.1, "module m:B": 0.5}
+    )
+    assert merged.call_us == pytest.approx([40, 30, 10, 50])
+    assert [card.eager_us for card in merged.cards.values()] == pytest.approx([40, 30, 10, 50])
+
+
+@st.composite
+def _timed_trees(draw):
+    count = draw(st.integers(1, 12))
+    parents = [draw(st.integers(-1, index - 1)) for index in range(count)]
+    kinds = st.sampled_from(["torch t:a", "torch t:b", "function f:a", "module m:a", "module m:b"])
+    labels = [draw(kinds) for _ in range(count)]
+    times = st.floats(0.1, 1000.0)
+    runs = draw(st.lists(st.lists(times, min_size=count, max_size=count), min_size=1, max_size=4))
+    walls = [draw(times) for _ in runs]
+    return labels, parents, runs, walls
+
+
+@given(_timed_trees())
+def test_shares_fit_into_one_another_whatever_was_timed(tree):
+    labels, parents, runs, walls = tree
+    names = list(dict.fromkeys(labels))
+    calls = [[names.index(label), parent] for label, parent in zip(labels, parents, strict=True)]
+    merged = merge_times(_timing(names, calls, runs, walls), _calls(names, calls))
+    for index in range(-1, len(labels)):
+        inside = sum(us for us, parent in zip(merged.call_us, parents, strict=True) if parent == index)
+        assert inside <= (merged.call_us[index] if index >= 0 else merged.observed_us) * (1 + 1e-9)
+    for level in ("torch", "function", "module"):
+        assert sum(card.own_share for label, card in merged.cards.items() if label.startswith(level)) <= 1 + 1e-9
+    for card in merged.cards.values():
+        assert card.own_share <= card.share + 1e-9 <= 1 + 2e-9
+        assert sum(card.variant_share.values()) == pytest.approx(card.share)
 
 
 def test_own_shares_leave_out_what_cards_of_the_same_level_inside_take():

@@ -104,6 +104,9 @@ class Pair(typing.NamedTuple):
     first: torch.Tensor
     second: torch.Tensor
 
+
+TABLE = torch.linspace(0.5, 1.5, 6)
+
 """
 RETURNS = {
     "one": ("return {0}", "{0} = {call}"),
@@ -120,9 +123,18 @@ CALLS = (
     "{f}(x={m}, other={v}, index={i}, factor=0.5)",
     "{f}({m}, {v}, {i}, ({m}, {m}))",
     "{f}({m}, {v}, {i}, many={{'k': {m}, 'l': ({m}, 2)}})",
+    "{f}({m}, {v}, {i}, many=Record({m}, {v}))",
+    "{f}({m}, {v}, {i}, many=Pair({m}, {v}))",
 )
 _PARAMETERS = "x, other, index, many=None, *, factor=2.0"
-_BODY = ("x = x * factor", "other = other + many[0].mean(0) if isinstance(many, list) else other")
+_BODY = (
+    "x = x * factor",
+    "other = other + many[0].mean(0) if isinstance(many, list) else other",
+    "x = x - many.first if isinstance(many, (Record, Pair)) else x",
+    "other = other * TABLE",
+    "x = x + 1.0 if x[0].tolist()[0] > 0.0 else x",
+    "many = (many.append(x), many)[1] if isinstance(many, list) else many",
+)
 
 
 @dataclass
@@ -210,7 +222,7 @@ def _body(draw: st.DrawFn, scope: Scope) -> str:
 def _callable(draw: st.DrawFn, name: str) -> tuple[str, str]:
     """The source of a function or module class called `name`, and the form of its result."""
     scope = Scope({"m": ["x"], "v": ["other"], "i": ["index"]})
-    prepared = draw(st.lists(st.sampled_from(_BODY), unique=True))
+    prepared = draw(st.lists(st.sampled_from(_BODY), max_size=2, unique=True))
     if not name.startswith("Part"):
         form = _body(draw, scope)
         return _definition(f"def {name}({_PARAMETERS}):", [*prepared, *scope.lines], ""), form

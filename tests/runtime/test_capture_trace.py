@@ -20,7 +20,10 @@ def test_an_integer_index_depends_on_no_values_and_a_mask_does():
     index, mask = torch.tensor([0, 5]), torch.tensor([True, False, True, False, True, False])
     assert _of(lambda: _NODES[index], _NODES).value_dependent == ""
     assert _of(lambda: _NODES[:, None][index, 0], _NODES).value_dependent == ""
-    assert _of(lambda: _NODES[mask], _NODES).value_dependent == "aten.index"
+    assert _of(lambda: _NODES[mask], _NODES, mask).value_dependent == "aten.index"
+    constant = _of(lambda: _NODES[torch.arange(6) < 3], _NODES)
+    assert (constant.value_dependent, constant.hidden) == ("", None)
+    assert _of(lambda: _NODES[mask], _NODES).hidden is mask
     assert _of(lambda: torch.nonzero(_NODES), _NODES).value_dependent == "aten.nonzero"
 
 
