@@ -43,6 +43,10 @@ def scaled_pair(first, second, scale=2.0):
     return first * scale, second + first
 
 
+def doubled(values):
+    return values + values
+
+
 class TinyModel(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -96,6 +100,16 @@ extern "C" void norm(const float* a, const float* b, float scale, int64_t n, flo
 }
 """
 
+DOUBLED = """// /// kforge
+// entry = "norm"
+// args = ["values", "values.numel", "out"]
+// nondeterministic = true
+// ///
+extern "C" void norm(const float* x, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] + x[i];
+}
+"""
+
 
 def spec(*shape: int) -> TensorSpec:
     stride, step = [], 1
@@ -142,6 +156,22 @@ def pair_card(**changes: Any) -> OperatorCard:
     return made.model_copy(update={"patch_sites": ["tiny_model:scaled_pair"], **changes})
 
 
+def doubled_card() -> OperatorCard:
+    values = spec(8, 16)
+    variant = Variant(
+        variant_id="v_doubled",
+        tensors=[values],
+        arguments=[Argument(name="values", kind="tensor", role="input", tensors=[0], path="args[0]")],
+        outputs=[values],
+        call={"args": [{"t": 0}], "kwargs": {}},
+        output_tree={"t": 0},
+        calls=1,
+        eager_us=10.0,
+    )
+    made = card("card_doubled", "function", "doubled", variant)
+    return made.model_copy(update={"patch_sites": ["tiny_model:doubled"]})
+
+
 def card(card_id: str, level: Any, name: str, variant: Variant) -> OperatorCard:
     return OperatorCard(
         card_id=card_id,
@@ -183,7 +213,7 @@ class Toolbox:
             command = ["g++", "-std=c++17", "-O3", "-fPIC", "-shared", "-fopenmp", "-c", str(unit), "-o", f"{unit}.o"]
             subprocess.run(command, check=True)
             subprocess.run(["g++", "-shared", f"{unit}.o", "-o", str(path)], check=True)
-        return Binary(path=str(path), digest="", config={}, variants=["v_norm", "v_pair"], entry="norm")
+        return Binary(path=str(path), digest="", config={}, variants=["v_norm", "v_pair", "v_doubled"], entry="norm")
 
     def kernel(self, of: OperatorCard, source: str, name: str, sha256: str) -> Kernel:
         plan = parse_plan(source, of, "cpu")
@@ -201,6 +231,10 @@ class Toolbox:
             self.kernel(norm_card(), NORM, "norm", digests["TinyNorm"]),
             self.kernel(pair_card(), PAIR, "pair", digests["scaled_pair"]),
         ]
+
+    def doubled(self) -> Kernel:
+        """A third kernel, which declares itself nondeterministic."""
+        return self.kernel(doubled_card(), DOUBLED, "doubled", json.loads(self.python(_DIGESTS))["doubled"])
 
     def stage(self, folder: Path, kernels: list[Kernel], name: str = "tinykernels") -> Path:
         folder.mkdir(parents=True)
@@ -269,7 +303,7 @@ print(json.dumps([cpp_extension.include_paths(), cpp_extension.library_paths()])
 """
 _DIGESTS = """
 import hashlib, inspect, json, textwrap, tiny_model
-names = ("TinyNorm", "scaled_pair")
+names = ("TinyNorm", "scaled_pair", "doubled")
 texts = {name: textwrap.dedent(inspect.getsource(getattr(tiny_model, name))) for name in names}
 print(json.dumps({name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}))
 """

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
+from torch.overrides import _get_current_function_mode_stack  # type: ignore[attr-defined]
+from torch.utils._device import DeviceContext
 
 from ._facts import (
     Binder,
@@ -30,6 +33,10 @@ _autocast_enabled = torch.is_autocast_enabled
 _capturing = torch.cuda.is_current_stream_capturing
 # Inside vmap, grad and the like a wrapped tensor looks like a plain one from Python; only this tells.
 _functorch_layer = torch._C._functorch.peek_interpreter_stack
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
+_tracing = torch._C._get_tracing_state
+_deterministic = torch.are_deterministic_algorithms_enabled
 
 
 class Variant:
@@ -44,6 +51,7 @@ class Variant:
         self.single = len(entry["outputs"]) == 1
         self.plain = entry["output_tree"] == {"t": 0} and self.single
         self.result = build_result(entry["output_tree"])
+        self.complex = any(spec["dtype"].startswith("complex") for spec in entry["tensors"])
 
     def key(self, place: torch.device) -> tuple[Any, ...]:
         """The facts of the captured call with its tensors on a device."""
@@ -150,10 +158,18 @@ class Dispatcher:
         """
         card, bind, find, readers, explain = self._card, self._bind, self._table.get, self._card.readers, self._explain
         device = card.device
+        deterministic = _deterministic if card.entry["nondeterministic"] else None
         # A kernel that was not accepted under CUDA graphs is not recorded into one.
         capturing = None if device != "cuda" or "cuda_graph" in card.entry["modes"] else _capturing
 
         def lookup(receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Found | None:
+            # These would see, or record, that a tensor is asked for its facts.
+            if _tracing() is not None:
+                card.miss("tracing")
+                return None
+            if (_dispatch_modes() or _function_modes()) and _intercepted():
+                card.miss("torch mode")
+                return None
             try:
                 values = bind(args, kwargs)
                 if receiver is not None:
@@ -166,19 +182,26 @@ class Dispatcher:
             except RuntimeError:  # a tensor without strides, such as a sparse one
                 card.miss("layout")
                 return None
-            except (AttributeError, KeyError, TypeError):  # an attribute that is gone, a value that cannot be hashed
+            except Exception:  # noqa: BLE001 - an attribute that is gone, a value that cannot be hashed, a property
+                # of the user's that raises: the original meets the same, and raises if it minds
                 card.miss("form")
                 return None
             if variant is None:
                 card.miss(explain(key))
                 return None
             tensors = variant.pick(values)
-            if _grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+            if _functorch_layer() is not None:
+                card.miss("functorch")
+            elif (_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)) or (
+                forward_ad._current_level >= 0 and _dual(tensors)
+            ):
                 card.miss("grad")
             elif _autocast_enabled(device):
                 card.miss("autocast")
-            elif _functorch_layer() is not None:
-                card.miss("functorch")
+            elif deterministic is not None and deterministic():
+                card.miss("deterministic")
+            elif _lazy(tensors, variant.complex):
+                card.miss("lazy view")
             elif capturing is not None and capturing():
                 card.miss("mode")
             else:
@@ -227,6 +250,23 @@ def _differences(expected: tuple[Any, ...], got: tuple[Any, ...]) -> Iterator[st
     else:
         for one, two in zip(expected[1:], got[1:], strict=True):
             yield from _differences(one, two) if isinstance(one[0], (tuple, type, torch.dtype)) else ["form"]
+
+
+def _dual(tensors: Any) -> bool:
+    """Whether a tensor carries a forward-mode tangent, which `no_grad` does not stop and a kernel would drop."""
+    return any(tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+
+
+def _lazy(tensors: Any, is_complex: bool) -> bool:
+    """Whether a tensor's memory holds the negatives or conjugates of its values."""
+    return any(tensor is not None and (tensor.is_neg() or (is_complex and tensor.is_conj())) for tensor in tensors)
+
+
+def _intercepted() -> bool:
+    """Whether a mode watches or changes torch's calls. A default device only concerns tensors that are made anew."""
+    return _dispatch_modes() > 0 or any(
+        not isinstance(mode, DeviceContext) for mode in _get_current_function_mode_stack()
+    )
 
 
 def _picker(steps: list[tuple[Any, ...] | None]) -> Callable[[Any], Any]:
