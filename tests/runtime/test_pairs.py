@@ -8,7 +8,10 @@ import signal
 from typing import Any
 
 import pytest
+import torch
 
+from kforge_mcp.runtime.inputs import BlockAxis, Blocks
+from kforge_mcp.runtime.oracle import Expected
 from kforge_mcp.runtime.pairs import Timing
 from kforge_mcp.runtime.sides import Side
 from kforge_mcp.runtime.subject import Subject
@@ -69,3 +72,28 @@ def test_a_process_is_put_on_one_processor() -> None:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     assert not side.pin(min(processors), processors)
+
+
+EAGER, ORACLE = torch.linspace(1.0, 2.0, 100), torch.linspace(1.0, 2.0, 100, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("eager_error", "confirmed"), [(0.0, True), (0.5, False)])
+def test_the_oracle_decides_on_a_timed_call_far_from_eager(
+    eager_error: float, confirmed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = timing(Place(), {0})
+    learnt: list[bool] = []
+
+    def expect(self: Any, image: torch.Tensor, blocks: Blocks, *, learn: bool = True) -> Expected:
+        learnt.append(learn)
+        narrow = EAGER.clone()
+        narrow[7] += eager_error
+        return Expected([narrow], [ORACLE], 0)
+
+    monkeypatch.setattr(Subject, "expect", expect)
+    output = EAGER.clone()
+    output[7] += 0.4
+    blocks = Blocks(BlockAxis(), ("scale 1",), (0,))
+    assert subject._confirmed([EAGER], [[output]], [blocks]) is confirmed
+    assert learnt == [False]
+    assert len(subject._subject.notes) == (0 if confirmed else 1)
