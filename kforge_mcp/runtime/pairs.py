@@ -180,13 +180,18 @@ class Timing:
         self, images: Sequence[torch.Tensor], outputs: Sequence[Sequence[torch.Tensor]], blocks: Sequence[Blocks]
     ) -> bool:
         """Whether the oracle too finds a batch wrong whose outputs are further from eager's than its errors in the
-        trials: where an operator is ill-conditioned, as a softmax of two large scores that nearly agree, eager's own
-        error on these inputs can be far above those."""
+        trials. Where an operator is ill-conditioned, as a softmax of two large scores that nearly agree, an honest
+        error can be far above those: as large as eager's on these inputs, or as what one rounding of them changes."""
         subject = self._subject
         for image, results, styles in zip(images, outputs, blocks, strict=True):
-            if check(results, subject.expect(image, styles, learn=False), styles):
-                return True
-        subject.note("eager's own error in some timed calls was far above that of the trials: the oracle decided there")
+            known = subject.expect(image, styles, learn=False)
+            if check(results, known, styles):
+                nearby = subject.nearby(image, known)
+                if nearby is None or check(results, nearby, styles):
+                    return True
+        subject.note(
+            "in some ill-conditioned timed calls, far from eager, the oracle decided"
+        )
         return False
 
     def _put_on_one_processor(self, other: Side) -> None:

@@ -71,6 +71,20 @@ class Subject:
             self.learn(eager_errors(result, blocks))
         return result
 
+    def nearby(self, image: torch.Tensor, known: Expected) -> Expected | None:
+        """What the oracle says of an image's inputs moved by one rounding each, in the place of eager's result: an
+        honest kernel whose sums are exact for such inputs may be as far from `known`. 16-bit inputs stay as they are,
+        a rounding of theirs being more than a kernel may lose. None where the oracle is not float64 throughout."""
+        if known.note or known.slicing:
+            return None
+        with torch.no_grad():
+            moved = [_moved(_kept(view), self.generator) for view in self.inputs_of(image)]
+            result = expected(self.eager, moved, own=self.variant.get("oracle", ""))
+        if result.note:
+            return None
+        near = [w.to(n.dtype) for w, n in zip(result.wide, known.narrow, strict=True)]
+        return replace(known, narrow=near)
+
     def with_variant(self, variant: dict[str, Any]) -> Subject:
         """The same subject on other inputs; notes are shared, errors are learnt anew."""
         return replace(self, variant=variant, errors=[], longest=0, calls_per_batch=1)
@@ -117,6 +131,14 @@ def in_place(
         for number, tensor in enumerate(outputs)
         if (tensor.data_ptr(), tensor.numel()) in addresses
     }
+
+
+def _moved(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Every element of 32 bits or more moved up, down or not at all by one rounding."""
+    if values.dtype not in (torch.float32, torch.float64):
+        return values
+    ways = torch.randint(-1, 2, values.shape, generator=generator, device=values.device, dtype=values.dtype)
+    return values * (1 + ways * torch.finfo(values.dtype).eps)
 
 
 def _kept(view: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ from kforge_mcp.runtime.inputs import BlockAxis, Blocks
 from kforge_mcp.runtime.oracle import Expected
 from kforge_mcp.runtime.pairs import Timing
 from kforge_mcp.runtime.sides import Side
-from kforge_mcp.runtime.subject import Subject
+from kforge_mcp.runtime.subject import Subject, _moved
 
 
 class Place:
@@ -74,26 +74,45 @@ def test_a_process_is_put_on_one_processor() -> None:
     assert not side.pin(min(processors), processors)
 
 
-EAGER, ORACLE = torch.linspace(1.0, 2.0, 100), torch.linspace(1.0, 2.0, 100, dtype=torch.float64)
+EXACT = torch.linspace(1.0, 2.0, 100, dtype=torch.float64)
 
 
-@pytest.mark.parametrize(("eager_error", "confirmed"), [(0.0, True), (0.5, False)])
+@pytest.mark.parametrize(
+    ("eager_error", "nearby_error", "confirmed"), [(0.0, 0.0, True), (0.5, 0.0, False), (0.0, 0.5, False)]
+)
 def test_the_oracle_decides_on_a_timed_call_far_from_eager(
-    eager_error: float, confirmed: bool, monkeypatch: pytest.MonkeyPatch
+    eager_error: float, nearby_error: float, confirmed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subject = timing(Place(), {0})
     learnt: list[bool] = []
 
+    def result(error: float) -> Expected:
+        narrow = EXACT.float()
+        narrow[7] += error
+        return Expected([narrow], [EXACT], 0)
+
     def expect(self: Any, image: torch.Tensor, blocks: Blocks, *, learn: bool = True) -> Expected:
         learnt.append(learn)
-        narrow = EAGER.clone()
-        narrow[7] += eager_error
-        return Expected([narrow], [ORACLE], 0)
+        return result(eager_error)
 
     monkeypatch.setattr(Subject, "expect", expect)
-    output = EAGER.clone()
+    monkeypatch.setattr(Subject, "nearby", lambda self, image, known: result(nearby_error))
+    output = EXACT.float()
     output[7] += 0.4
     blocks = Blocks(BlockAxis(), ("scale 1",), (0,))
-    assert subject._confirmed([EAGER], [[output]], [blocks]) is confirmed
+    assert subject._confirmed([output], [[output]], [blocks]) is confirmed
     assert learnt == [False]
     assert len(subject._subject.notes) == (0 if confirmed else 1)
+
+
+def test_inputs_are_moved_by_one_rounding() -> None:
+    generator = torch.Generator().manual_seed(1)
+    values = torch.tensor([1.5, 0.0, float("inf"), float("nan"), -3.0]).repeat(50)
+    moved = _moved(values, generator)
+    finite = values.isfinite()
+    assert torch.equal(moved.isfinite(), finite)
+    step = torch.nextafter(values[finite], values[finite] * 2) - values[finite]
+    assert bool(((moved - values)[finite].abs() <= 2 * step.abs()).all())
+    assert not torch.equal(moved[finite], values[finite])
+    half = values.half()
+    assert _moved(half, generator) is half
