@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from .batch import Batch
-from .checks import Finding, check
-from .chosen import Chosen
+from .checks import Finding
+from .chosen import Chosen, wrong
 from .fingerprint import Fingerprints
 from .inputs import Blocks
 from .sides import PREPARE, Side
@@ -177,21 +177,13 @@ class Timing:
         return seconds[True] / count, seconds[False] / count, eager_first
 
     def _confirmed(
-        self, images: Sequence[torch.Tensor], outputs: Sequence[Sequence[torch.Tensor]], blocks: Sequence[Blocks]
+        self, images: Sequence[torch.Tensor], outputs: Sequence[list[torch.Tensor]], blocks: Sequence[Blocks]
     ) -> bool:
         """Whether the oracle too finds a batch wrong whose outputs are further from eager's than its errors in the
-        trials. Where an operator is ill-conditioned, as a softmax of two large scores that nearly agree, an honest
-        error can be far above those: as large as eager's on these inputs, or as what one rounding of them changes."""
-        subject = self._subject
-        for image, results, styles in zip(images, outputs, blocks, strict=True):
-            known = subject.expect(image, styles, learn=False)
-            if check(results, known, styles):
-                nearby = subject.nearby(image, known)
-                if nearby is None or check(results, nearby, styles):
-                    return True
-        subject.note(
-            "in some ill-conditioned timed calls, far from eager, the oracle decided"
-        )
+        trials: where an operator is ill-conditioned, an honest error can be far above those."""
+        if any(wrong(self._subject, *call) for call in zip(images, outputs, blocks, strict=True)):
+            return True
+        self._subject.note("in some ill-conditioned timed calls, far from eager, the oracle decided")
         return False
 
     def _put_on_one_processor(self, other: Side) -> None:
