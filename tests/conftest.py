@@ -10,6 +10,15 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+try:
+    from hypothesis import HealthCheck, settings
+except ModuleNotFoundError:  # Those that need a GPU need no more than pytest.
+    pass
+else:
+    # Drawing inputs may take long on a busy machine, which says nothing of the code.
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
+
 
 @pytest.fixture(scope="session")
 def model_python() -> str:

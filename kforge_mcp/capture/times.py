@@ -68,12 +68,12 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
     seen = [0.0] * len(labels)
     for label, indexes in places.items():
         outer = [index for index in indexes if index in outermost]
-        cards[label], share = _card_times(timing, len(indexes), outer)
+        card = cards[label] = _card_times(timing, len(indexes), outer)
         spread_us = sum(each_us[index] for index in outer)
         for index in indexes:
-            seen[index] = share * each_us[index] / spread_us if spread_us else 0.0
-        mean_us = cards[label].eager_us / len(outer) if outer else 0.0
-        _time_variants(cards[label], timing, keys.get(label, []), None if aligned else mean_us)
+            seen[index] = card.share * each_us[index] / spread_us if spread_us else 0.0
+        mean_us = card.eager_us / len(outer) if outer else 0.0
+        _time_variants(card, timing, keys.get(label, []), None if aligned else mean_us)
     shares = _fitted(parents, seen)
     own_shares = _own_shares(labels, parents, shares)
     for label, card in cards.items():
@@ -103,11 +103,11 @@ def merge_times(timing: dict[str, Any], calls: list[list[Any]]) -> WorkloadTimes
     )
 
 
-def _card_times(timing: dict[str, Any], calls: int, outer: list[int]) -> tuple[CardTimes, float]:
-    """A card whose calls in no other call of it are `outer`, and its median share of the runs."""
+def _card_times(timing: dict[str, Any], calls: int, outer: list[int]) -> CardTimes:
+    """The median time, and share of the runs, of a card whose calls in no other call of it are `outer`."""
     totals = [sum(run[index] for index in outer) for run in timing["durations"]]
     share = median(total / wall for total, wall in zip(totals, timing["observed_us"], strict=True))
-    return CardTimes(calls=calls, eager_us=median(totals), share=share), share
+    return CardTimes(calls=calls, eager_us=median(totals), share=share)
 
 
 def _time_variants(card: CardTimes, timing: dict[str, Any], keys: list[tuple[str, int]], mean_us: float | None) -> None:

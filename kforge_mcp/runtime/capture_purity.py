@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -56,27 +57,23 @@ def layer_numbers(module: torch.nn.Module) -> tuple[Any, ...]:
     )
 
 
+@dataclass(eq=False)
 class Watch:
     """The state of the world before a call, as far as it costs little: every call is watched so.
 
-    `state` is the module's `comparable_state`.
+    `module_state` is the module's `comparable_state`.
     """
 
-    def __init__(
-        self,
-        bound: BoundCall,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        module: torch.nn.Module | None,
-        state: bytes,
-    ) -> None:
-        self.bound = bound
-        self.module = module
-        self.module_state = state
-        self._args, self._kwargs = args, kwargs
-        self.versions = [_version(tensor) for tensor in bound.tensors]
-        self.places = [_place(tensor) for tensor in bound.tensors]
-        self.identities = _identities(module)
+    bound: BoundCall
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    module: torch.nn.Module | None
+    module_state: bytes
+
+    def __post_init__(self) -> None:
+        self.versions = [_version(tensor) for tensor in self.bound.tensors]
+        self.places = [_place(tensor) for tensor in self.bound.tensors]
+        self.identities = _identities(self.module)
         self.generators = _generators()
 
     def recheck(self, result: Any, known: OutputDraft) -> None:
@@ -113,7 +110,7 @@ class Watch:
 
     def _check_arguments(self) -> None:
         try:
-            changed = containers(self._args, self._kwargs, self.bound) != (self.bound.args, self.bound.kwargs)
+            changed = containers(self.args, self.kwargs, self.bound) != (self.bound.args, self.bound.kwargs)
         except IneligibleError:
             changed = True
         if changed:
@@ -157,28 +154,23 @@ class Watch:
         return -1
 
 
+@dataclass(eq=False)
 class Before(Watch):
     """The state of the world before the first call of a variant, values included; `judge` compares it with that after.
 
     `trusts_versions`: that only torch writes into the tensors, so that their version counters tell.
     """
 
-    def __init__(
-        self,
-        bound: BoundCall,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        module: torch.nn.Module | None,
-        state: bytes,
-        budget: Budget,
-        *,
-        trusts_versions: bool = False,
-    ) -> None:
-        self.inputs = [Snapshot.take(tensor, budget) for tensor in bound.tensors[: bound.inputs]]
-        super().__init__(bound, args, kwargs, module, state)
-        self.trusts_versions = trusts_versions and not any(tensor.is_inference() for tensor in bound.tensors)
+    budget: Budget
+    trusts_versions: bool = False
+
+    def __post_init__(self) -> None:
+        tensors, inputs = self.bound.tensors, self.bound.inputs
+        self.inputs = [Snapshot.take(tensor, self.budget) for tensor in tensors[:inputs]]
+        super().__post_init__()
+        self.trusts_versions = self.trusts_versions and not any(tensor.is_inference() for tensor in tensors)
         # What is written by way of `.data` or numpy bumps no version.
-        own = [] if self.trusts_versions else bound.tensors[bound.inputs :]
+        own = [] if self.trusts_versions else tensors[inputs:]
         self.own = [digest(tensor) for tensor in own]
 
     def judge(self, result: Any) -> OutputDraft:

@@ -74,15 +74,17 @@ class Subject:
     def nearby(self, image: torch.Tensor, known: Expected) -> Expected | None:
         """What the oracle says of an image's inputs moved by one rounding each, in the place of eager's result: an
         honest kernel whose sums are exact for such inputs may be as far from `known`. 16-bit inputs stay as they are,
-        a rounding of theirs being more than a kernel may lose. None where the oracle is not float64 throughout."""
+        a rounding of theirs being more than a kernel may lose; integers and booleans stay eager's. None where the
+        oracle is not float64 throughout."""
         if known.note or known.slicing:
             return None
         with torch.no_grad():
             moved = [_moved(_kept(view), self.generator) for view in self.inputs_of(image)]
-            result = expected(self.eager, moved, own=self.variant.get("oracle", ""))
+            result = expected(self.eager, moved)
         if result.note:
             return None
-        near = [w.to(n.dtype) for w, n in zip(result.wide, known.narrow, strict=True)]
+        pairs = zip(result.wide, known.narrow, strict=True)
+        near = [w.to(n.dtype) if n.is_floating_point() or n.is_complex() else n for w, n in pairs]
         return replace(known, narrow=near)
 
     def with_variant(self, variant: dict[str, Any]) -> Subject:

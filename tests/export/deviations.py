@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import tiny_model
 import torch
@@ -23,6 +24,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+_with = mock.patch.dict
 SHAPE = (1, 64, 256)
 DTYPES = [
     torch.float64, torch.float16, torch.bfloat16, torch.complex32, torch.complex64, torch.complex128, torch.bool,
@@ -154,7 +156,7 @@ def _strides(y: torch.Tensor) -> dict[str, torch.Tensor]:
 def _weights(norm: Any, y: torch.Tensor) -> list[Deviation]:
     def weight(name: str, made: torch.Tensor, reason: str) -> Deviation:
         parameter = torch.nn.Parameter(made, requires_grad=False)
-        return Deviation(name, "TinyNorm", reason, _norm(norm, y), lambda: _parameter(norm, parameter))
+        return Deviation(name, "TinyNorm", reason, _norm(norm, y), lambda: _with(norm._parameters, weight=parameter))
 
     ones = torch.ones(256)
     return [
@@ -226,12 +228,20 @@ def _states(norm: Any, y: torch.Tensor) -> list[Deviation]:
         ([1e-6], "form"), (float("nan"), "constant"), (Doubling(), "argument type"),
     ]  # fmt: skip
     found = [
-        Deviation(f"eps {value!r}", "TinyNorm", reason, _norm(norm, y), lambda value=value: _attribute(norm, value))
+        Deviation(
+            f"eps {value!r}",
+            "TinyNorm",
+            reason,
+            _norm(norm, y),
+            lambda value=value: _with(vars(norm), eps=value),
+        )
         for value, reason in values
     ]
     weights: list[tuple[Any, str]] = [(None, "form"), (torch.nn.Parameter(Tagged(torch.ones(256))), "subclass")]
     found += [
-        Deviation(f"weight {type(w)}", "TinyNorm", reason, _norm(norm, y), lambda w=w: _parameter(norm, w))
+        Deviation(
+            f"weight {type(w)}", "TinyNorm", reason, _norm(norm, y), lambda w=w: _with(norm._parameters, weight=w)
+        )
         for w, reason in weights
     ]
     found.append(Deviation("no eps", "TinyNorm", "form", _norm(norm, y), lambda: _without(norm.__dict__, "eps")))
@@ -354,24 +364,6 @@ def _deterministic() -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(False)
-
-
-@contextlib.contextmanager
-def _attribute(norm: Any, eps: Any) -> Iterator[None]:
-    before, norm.__dict__["eps"] = norm.__dict__["eps"], eps
-    try:
-        yield
-    finally:
-        norm.__dict__["eps"] = before
-
-
-@contextlib.contextmanager
-def _parameter(norm: Any, weight: Any) -> Iterator[None]:
-    before, norm._parameters["weight"] = norm._parameters["weight"], weight
-    try:
-        yield
-    finally:
-        norm._parameters["weight"] = before
 
 
 @contextlib.contextmanager

@@ -11,13 +11,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from kforge_mcp.runtime.capture import capture
-
-# Drawing inputs may take long on a busy machine, which says nothing of the code.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
 
 _spec = importlib.util.spec_from_file_location("capture_models", Path(__file__).with_name("capture_models.py"))
 assert _spec is not None
